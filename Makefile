@@ -1,0 +1,86 @@
+# Needs Go, make, git, a C compiler (for the race detector) and Node.js with npm
+# (for Azurite); everything else is built here, from the versions pinned in
+# test/tools/*.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VERSION  ?= $(shell git describe --always --dirty 2>/dev/null)
+FUZZTIME ?= 60s
+# Packages and flags of "make test", as in: make test PKG=./store/... TESTFLAGS=-run=Retry
+PKG       ?= ./...
+TESTFLAGS ?=
+
+ETCDS := $(patsubst test/tools/etcd-%,%,$(wildcard test/tools/etcd-*))
+ETCD_TOOLS := $(foreach v,$(ETCDS),$(addprefix .tools/etcd-$(v)/,etcd etcdctl etcdutl))
+STORE_SERVERS := $(addprefix .tools/,versitygw minio fake-gcs-server)
+AZURITE := .tools/azurite/node_modules/.bin/azurite-blob
+LINT := .tools/golangci-lint
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/etcd-ferry
+	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/etcd-ferry
+
+.PHONY: demo
+demo: build ## Watch a real etcd being backed up, destroyed and brought back
+	bin/etcd-ferry demo
+
+.PHONY: test
+test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) ## Run all tests, against real etcds and stores and with the race detector
+	go test -json -race -vet=off -count=1 -timeout=15m $(TESTFLAGS) $(PKG) | go run ./test/tools/report
+
+.PHONY: lint
+lint: $(LINT) lint-proof ## Check the code against .golangci.yml, and go.mod
+	$(LINT) run
+	go mod tidy -diff
+
+.PHONY: lint-proof
+lint-proof: $(LINT) ## Prove that a wrong import is found
+	go -C test/tools/lint test -count=1 .
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz test for FUZZTIME (60s)
+	@grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed -E 's|/[^/]*:func | |' | while read -r dir func; do \
+		echo "$$dir $$func"; \
+		go test -run='^$$' -fuzz="^$$func$$" -fuzztime=$(FUZZTIME) "$$dir" </dev/null; \
+	done
+
+.PHONY: bench
+bench: $(ETCD_TOOLS) ## Measure the figures of the README
+	go test -run='^$$' -bench=. -benchtime=1x -timeout=60m ./test/bench
+
+.PHONY: ci
+ci: lint test ## What a change has to pass
+
+.PHONY: tools
+tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(LINT) ## Build etcd in all supported versions, object stores, and the linter
+
+# All three programs of a version come from one run.
+.tools/etcd-%/etcd .tools/etcd-%/etcdctl .tools/etcd-%/etcdutl: test/tools/etcd-%/go.mod test/tools/etcd-%/go.sum
+	mkdir -p .tools/etcd-$*
+	CGO_ENABLED=0 go -C test/tools/etcd-$* build -trimpath -o '$(CURDIR)/.tools/etcd-$*/' tool
+	mv .tools/etcd-$*/server .tools/etcd-$*/etcd
+
+$(STORE_SERVERS): .tools/%: test/tools/%/go.mod test/tools/%/go.sum
+	CGO_ENABLED=0 go -C test/tools/$* build -trimpath -o '$(CURDIR)/.tools/' tool
+
+# What npm unpacks is years old, so it is touched.
+$(AZURITE): test/tools/azurite/package.json test/tools/azurite/package-lock.json
+	@command -v npm >/dev/null || { echo 'npm is missing: install Node.js 20 or newer, Azurite runs on it' >&2; exit 1; }
+	mkdir -p .tools/azurite
+	cp $^ .tools/azurite/
+	cd .tools/azurite && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	touch $@
+
+$(LINT): test/tools/lint/go.mod test/tools/lint/go.sum
+	CGO_ENABLED=0 go -C test/tools/lint build -trimpath -o '$(CURDIR)/.tools/' tool
+
+.PHONY: clean
+clean: ## Remove what was built, tools included
+	rm -rf bin .tools

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/etcd-ferry/etcd-ferry/server"
+	"github.com/etcd-ferry/etcd-ferry/snapshotter"
+)
+
+// defaultFullSchedule keeps the deltas of a restore to a quarter of a day.
+const defaultFullSchedule = "0 */6 * * *"
+
+type serverCommand struct {
+	store  storeFlags
+	keys   recipientFlags
+	etcd   etcdFlags
+	policy policyFlags
+
+	listen       string
+	fullSchedule string
+	deltaPeriod  time.Duration
+	deltaLimit   bytesize
+	deltaShare   float64
+	prunePeriod  time.Duration
+}
+
+func newServerCommand(a *app) *cobra.Command {
+	return a.command(&cobra.Command{
+		Use:   "server --store URL",
+		Short: "Back up etcd for as long as it runs",
+		Long: `server stores every change of etcd in the store, in deltas between scheduled full
+snapshots, and answers HTTP: /healthz, /livez, /metrics, /snapshots,
+/snapshot/latest, and POST /snapshot/full and /snapshot/delta from this machine.
+It goes on through any trouble with etcd or the store until it is told to stop.
+
+Nothing is ever removed from the store unless a --keep flag says what to keep.`,
+		Example: `  etcd-ferry server --store file:///var/backups/etcd --keep-hourly 24 --keep-daily 7`,
+	}, &serverCommand{etcd: requiredEtcd()})
+}
+
+func (c *serverCommand) flags(fs *pflag.FlagSet) {
+	c.store.flags(fs)
+	c.keys.flags(fs)
+	c.etcd.flags(fs)
+	c.policy.flags(fs)
+	c.deltaLimit = snapshotter.DefaultDeltaLimit
+	fs.StringVar(&c.listen, "listen", server.DefaultListen, "`address` to answer HTTP on")
+	fs.StringVar(&c.fullSchedule, "full-schedule", defaultFullSchedule,
+		"when to take full snapshots, as the five fields of `cron` in UTC; empty: only when one is needed")
+	fs.DurationVar(&c.deltaPeriod, "delta-period", snapshotter.DefaultDeltaPeriod, "time between two deltas")
+	fs.Var(&c.deltaLimit, "delta-limit", "packed events that wait in memory; a delta is cut early at this size")
+	fs.Float64Var(&c.deltaShare, "delta-share", snapshotter.DefaultDeltaShare,
+		"take a full snapshot when the deltas since the last one exceed this multiple of its stored size")
+	fs.DurationVar(&c.prunePeriod, "prune-period", snapshotter.DefaultPrunePeriod, "time between two prunings")
+}
+
+func (c *serverCommand) check() error {
+	errs := []error{c.store.check(), c.etcd.check(), c.policy.check()}
+	if _, err := parseSchedule(c.fullSchedule); err != nil {
+		errs = append(errs, fmt.Errorf("--full-schedule %q: %w", c.fullSchedule, err))
+	}
+	if _, _, err := net.SplitHostPort(c.listen); err != nil {
+		errs = append(errs, fmt.Errorf("--listen %q: want for example %s", c.listen, server.DefaultListen))
+	}
+	if c.deltaPeriod <= 0 || c.prunePeriod <= 0 {
+		errs = append(errs, errors.New("--delta-period and --prune-period must be above 0"))
+	}
+	if c.deltaLimit <= 0 || c.deltaShare <= 0 {
+		errs = append(errs, errors.New("--delta-limit and --delta-share must be above 0"))
+	}
+	return errors.Join(errs...)
+}
+
+// parseSchedule returns nil for no schedule.
+func parseSchedule(fields string) (snapshotter.Schedule, error) {
+	if fields == "" {
+		return nil, nil
+	}
+	s, err := cron.ParseStandard(fields)
+	if err != nil {
+		return nil, fmt.Errorf("want five fields, such as %s: %w", defaultFullSchedule, err)
+	}
+	if s.Next(time.Now()).IsZero() {
+		return nil, errors.New("there is no such day")
+	}
+	return utc{s}, nil
+}
+
+// utc makes a schedule independent of the zone that a time comes in.
+type utc struct{ cron.Schedule }
+
+func (s utc) Next(after time.Time) time.Time { return s.Schedule.Next(after.UTC()) }
+
+func (c *serverCommand) run(ctx context.Context, e *env) error {
+	m := newMetrics()
+	a, err := c.store.open(m)
+	if err != nil {
+		return err
+	}
+	if err := c.keys.apply(a); err != nil {
+		return err
+	}
+	client, err := c.etcd.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	s := snapshotter.New(client, a)
+	if err := c.configure(s); err != nil {
+		return err
+	}
+	s.Log, s.Metrics = e.log, m.snapshotter()
+	d := server.New(client, a, s)
+	d.Listen, d.Log, d.Metrics = c.listen, e.log, m.handler()
+	return d.Run(ctx)
+}
+
+func (c *serverCommand) configure(s *snapshotter.Snapshotter) (err error) {
+	s.DeltaPeriod, s.DeltaLimit, s.DeltaShare = c.deltaPeriod, int(c.deltaLimit), c.deltaShare
+	s.Policy, s.PrunePeriod = c.policy.policy, c.prunePeriod
+	s.Tool = buildVersion()
+	s.FullSchedule, err = parseSchedule(c.fullSchedule)
+	return err
+}

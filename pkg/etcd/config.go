@@ -1,0 +1,109 @@
+package etcd
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+const (
+	// DefaultTimeout bounds one request that etcd should answer at once.
+	DefaultTimeout = 5 * time.Second
+	// A connection that is silent for keepAliveTime is asked for a sign of life,
+	// and given up keepAliveTimeout later. etcd refuses to be asked more often
+	// than every 5 s.
+	keepAliveTime    = 10 * time.Second
+	keepAliveTimeout = 5 * time.Second
+)
+
+// reconnect finds an etcd soon after a restart, however long it was away; gRPC
+// would wait up to two minutes.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+	MinConnectTimeout: DefaultTimeout,
+}
+
+// Config says how to reach an etcd. Files are read when the Client is made.
+type Config struct {
+	Endpoints []string // URLs or host:port; tried in order
+	CAFile    string   // PEM; empty: the system's roots
+	CertFile  string   // PEM, with KeyFile: the client certificate
+	KeyFile   string
+	UserFile  string // one line "user:password"
+}
+
+// clientConfig reads the files of c.
+func (c Config) clientConfig() (clientv3.Config, error) {
+	if len(c.Endpoints) == 0 {
+		return clientv3.Config{}, errors.New("no etcd endpoint: name at least one with --etcd-endpoints")
+	}
+	tlsConfig, err := c.tls()
+	if err != nil {
+		return clientv3.Config{}, err
+	}
+	user, password, err := c.user()
+	if err != nil {
+		return clientv3.Config{}, err
+	}
+	return clientv3.Config{
+		TLS:                  tlsConfig,
+		Username:             user,
+		Password:             password,
+		DialTimeout:          DefaultTimeout,
+		DialKeepAliveTime:    keepAliveTime,
+		DialKeepAliveTimeout: keepAliveTimeout,
+		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(reconnect)},
+		Logger:               zap.NewNop(), // what matters comes back as an error
+	}, nil
+}
+
+// tls returns nil if nothing asks for TLS.
+func (c Config) tls() (*tls.Config, error) {
+	secure := strings.HasPrefix(c.Endpoints[0], "https://") || strings.HasPrefix(c.Endpoints[0], "unixs://")
+	if !secure && c.CAFile == "" && c.CertFile == "" && c.KeyFile == "" {
+		return nil, nil
+	}
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("etcd CA: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("etcd CA: no certificate in %s", c.CAFile)
+		}
+	}
+	if c.CertFile != "" || c.KeyFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("etcd client certificate: %w", err)
+		}
+		t.Certificates = []tls.Certificate{cert}
+	}
+	return t, nil
+}
+
+func (c Config) user() (name, password string, err error) {
+	if c.UserFile == "" {
+		return "", "", nil
+	}
+	line, err := os.ReadFile(c.UserFile)
+	if err != nil {
+		return "", "", fmt.Errorf("etcd user: %w", err)
+	}
+	name, password, ok := strings.Cut(strings.TrimSpace(string(line)), ":")
+	if !ok || name == "" {
+		return "", "", fmt.Errorf("etcd user: %s does not hold one line of the form user:password", c.UserFile)
+	}
+	return name, password, nil
+}

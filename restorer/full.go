@@ -1,0 +1,76 @@
+package restorer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+)
+
+const (
+	copyBuffer = 1 << 20 // bytes
+	// trailerSize is what etcd appends to a database that it streams: the
+	// sha256 of the file, whose own size is a multiple of sector.
+	trailerSize = sha256.Size
+	sector      = 512
+)
+
+// full writes the database of the full snapshot into the staged data dir.
+func (j *job) full(ctx context.Context) error {
+	begun := time.Now()
+	m := j.plan.Chain.Full
+	content, err := j.archive.Open(ctx, m)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	f, err := os.OpenFile(j.staging.db(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(copyDatabase(f, &counter{content, j.advance}, m), f.Close()); err != nil {
+		return err
+	}
+	j.result.FullSeconds = time.Since(begun).Seconds()
+	return nil
+}
+
+// copyDatabase copies content, that of the full m, but for the trailer, which it
+// checks.
+func copyDatabase(to io.Writer, content io.Reader, m snapshot.Manifest) error {
+	if m.PlainSize%sector != trailerSize {
+		return fmt.Errorf("%s: %w: a file of %d bytes does not end with the sha256 of a database", m.Name, archive.ErrCorrupt, m.PlainSize)
+	}
+	digest := sha256.New()
+	database := io.LimitReader(content, m.PlainSize-trailerSize)
+	if _, err := io.CopyBuffer(io.MultiWriter(to, digest), database, make([]byte, copyBuffer)); err != nil {
+		return err
+	}
+	trailer, err := io.ReadAll(content) // to the end: only there the archive's checks are complete
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(trailer, digest.Sum(nil)) {
+		return fmt.Errorf("%s: %w: the sha256 that etcd appended is not that of the database", m.Name, archive.ErrCorrupt)
+	}
+	return nil
+}
+
+// counter tells how many bytes are read through it.
+type counter struct {
+	from  io.Reader
+	count func(int64)
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.count(int64(n))
+	return n, err
+}

@@ -1,0 +1,122 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/etcd-ferry/etcd-ferry/store"
+	"github.com/etcd-ferry/etcd-ferry/store/mem"
+	"github.com/etcd-ferry/etcd-ferry/store/storetest"
+)
+
+// series returns all values, by name and label values. Of histograms it is the
+// number of observations.
+func series(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			key := strings.TrimPrefix(family.GetName(), "etcd_ferry_store_")
+			for _, label := range m.GetLabel() {
+				key += " " + label.GetValue()
+			}
+			values[key] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return values
+}
+
+func TestMetricsStartAtZero(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	store.Metrics(mem.New(), "source", reg)
+	store.Metrics(mem.New(), "destination", reg)
+	got := series(t, reg)
+	if want := 2 * (6*7 + 6 + 2); len(got) != want {
+		t.Errorf("%d series at the start, want %d: %v", len(got), want, got)
+	}
+	for name, value := range got {
+		if value != 0 {
+			t.Errorf("%s is %v at the start", name, value)
+		}
+	}
+}
+
+func TestMetricsCount(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	faults := storetest.Script{storetest.List: {{}, {Err: errors.New("no")}}}
+	s := store.Metrics(storetest.NewFaulty(mem.New(), faults.Plan), "source", reg)
+	ctx := t.Context()
+	cancelled, cancel := context.WithCancel(ctx)
+	cancel()
+
+	s.List(ctx, "")
+	s.List(ctx, "")
+	s.List(cancelled, "")
+	s.Create(ctx, "a", strings.NewReader("12345"))
+	s.Create(ctx, "a", strings.NewReader("12345"))
+	v, _ := s.Swap(ctx, "b", "", []byte("123"))
+	s.Swap(ctx, "b", "", []byte("456"))
+	s.Swap(ctx, "b", v, []byte("789"))
+	s.Read(ctx, "b")
+	s.Remove(ctx, "b")
+	s.Read(ctx, "b")
+	s.Open(ctx, "../x")
+	if body, _, err := s.Open(ctx, "a"); err == nil {
+		io.Copy(io.Discard, body)
+		body.Close()
+	}
+
+	want := map[string]float64{
+		"calls_total list ok source": 1, "calls_total list error source": 1, "calls_total list canceled source": 1,
+		"calls_total create ok source": 1, "calls_total create exist source": 1,
+		"calls_total swap ok source": 2, "calls_total swap changed source": 1,
+		"calls_total read ok source": 1, "calls_total read not_exist source": 1,
+		"calls_total remove ok source": 1,
+		"calls_total open ok source":   1, "calls_total open error source": 1,
+		"bytes_total in source": 3 + 5, "bytes_total out source": 5 + 5 + 3*3,
+		"call_duration_seconds list source": 3, "call_duration_seconds create source": 2,
+		"call_duration_seconds swap source": 3, "call_duration_seconds read source": 2,
+		"call_duration_seconds remove source": 1, "call_duration_seconds open source": 2,
+	}
+	got := series(t, reg)
+	for name, value := range got {
+		if value != want[name] {
+			t.Errorf("%s is %v, want %v", name, value, want[name])
+		}
+	}
+}
+
+// What breaks off is an error, and counts once.
+func TestMetricsOfContent(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	faults := storetest.Script{storetest.Open: {{Cut: 2}, {}}}
+	s := store.Metrics(storetest.NewFaulty(mem.New(), faults.Plan), "source", reg)
+	if _, err := s.Create(t.Context(), "a", strings.NewReader("12345")); err != nil {
+		t.Fatal(err)
+	}
+	for calls := range 2 {
+		body, _, err := s.Open(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body.Read(make([]byte, 2))
+		if got := series(t, reg)["call_duration_seconds open source"]; got != float64(calls) {
+			t.Errorf("%v calls have ended, want %d", got, calls)
+		}
+		io.Copy(io.Discard, body)
+		body.Close()
+	}
+	got := series(t, reg)
+	if got["calls_total open error source"] != 1 || got["calls_total open ok source"] != 1 || got["bytes_total in source"] != 7 {
+		t.Errorf("counted %v", got)
+	}
+}

@@ -1,0 +1,13 @@
+// Package bench measures what the README promises, each figure as a ratio to a
+// yardstick of the same run on the same machine:
+//
+//	make bench
+//
+// BenchmarkFull holds a full snapshot against etcdctl snapshot save,
+// BenchmarkRestore a restore of deltas against a bare append to bbolt and
+// against a replay through an etcd client, BenchmarkCapture an etcd that is
+// backed up against one that is not. The program under test and etcd run as
+// processes of their own; rounds alternate, and medians are reported. Absolute
+// times say something only together with the machine's load, which is printed
+// with them.
+package bench

@@ -1,0 +1,206 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+	"github.com/etcd-ferry/etcd-ferry/store/file"
+	"github.com/etcd-ferry/etcd-ferry/test/etcdtest"
+)
+
+// The JSON of a copy that these tests look at.
+type copied struct {
+	Copied      int   `json:"copied"`
+	CopiedBytes int64 `json:"copiedBytes"`
+	Adopted     int   `json:"adopted"`
+	There       int   `json:"there"`
+}
+
+// copyArgs is the command line of a copy between two directories.
+func copyArgs(from, to string, more ...string) []string {
+	return append([]string{"copy", "--manual", "--source-store=file://" + from, "--store=file://" + to, "-o=json"}, more...)
+}
+
+// checkCopied compares all objects.
+func checkCopied(t *testing.T, from, to string) {
+	t.Helper()
+	a, b := contents(t, from), contents(t, to)
+	if !maps.Equal(a, b) {
+		t.Errorf("the source holds %d objects, the copy %d, or they differ", len(a), len(b))
+	}
+}
+
+// contents returns the objects in a store by name.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	paths, err := filepath.Glob(filepath.Join(dir, "snapshots", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[filepath.Base(path)] = string(data)
+	}
+	return all
+}
+
+// backUp stores n deltas after each of two fulls.
+func backUp(t *testing.T, source *etcdtest.Etcd, store string, n int) {
+	t.Helper()
+	for range 2 {
+		take(t, "full", store, source)
+		for range n {
+			source.Fill(t, 5, 20_000)
+			take(t, "delta", store, source)
+		}
+	}
+}
+
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	for _, version := range etcdtest.Versions {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			source := etcdtest.Start(t, etcdtest.WithVersion(version))
+			from, store := newStore(t)
+			to, copyFlag := newStore(t)
+			churn(t, source.Client(t), "a")
+			backUp(t, source, store, 2)
+			if r := decode[copied](t, must(t, copyArgs(from, to)...)); r.Copied != 6 {
+				t.Errorf("copied: %+v", r)
+			}
+			checkCopied(t, from, to)
+			if r := decode[copied](t, must(t, copyArgs(from, to)...)); r.Copied != 0 || r.There != 6 {
+				t.Errorf("copied again: %+v", r)
+			}
+			must(t, "verify", copyFlag, endpoints(source))
+			dataDir := filepath.Join(t.TempDir(), "etcd")
+			must(t, "restore", copyFlag, "--data-dir", dataDir)
+			checkSame(t, source, dataDir, source.Revision(t))
+		})
+	}
+}
+
+func TestCopyUsage(t *testing.T) {
+	t.Parallel()
+	source := etcdtest.Start(t)
+	from, store := newStore(t)
+	to, _ := newStore(t)
+	take(t, "full", store, source)
+	source.Fill(t, 5, 10)
+	delta := take(t, "delta", store, source)
+
+	ferry(t, "copy", "--source-store=file://"+from, "--store=file://"+to).wantFailure(t, 2, "later version", "--manual")
+	ferry(t, copyArgs(from, to, "--latest", "--since=2026-01-01T00:00:00Z")...).wantFailure(t, 2, "exclude each other")
+	ferry(t, copyArgs(from, to, "--reencrypt")...).wantFailure(t, 2, "--recipients-file")
+	ferry(t, copyArgs(from, from)...).wantFailure(t, 2, "are the same")
+	ferry(t, copyArgs(from, to, "--lineage=unknown")...).wantFailure(t, 7, "unknown")
+	ferry(t, copyArgs(from+"/missing", to)...).wantFailure(t, 1, "store does not exist")
+	plan := must(t, copyArgs(from, to, "--dry-run", "-o=table")...)
+	if !strings.Contains(plan.stdout, delta.Name) {
+		t.Errorf("the plan does not name %s:\n%s", delta.Name, plan.stdout)
+	}
+	if found := files(t, to); found != "" {
+		t.Errorf("the dry run stored %s", found)
+	}
+
+	corrupt(t, from, delta.Name, 0.5)
+	ferry(t, copyArgs(from, to)...).wantFailure(t, 8, delta.Name)
+	if found := files(t, to); strings.Contains(found, delta.Name) || !strings.Contains(found, "full") {
+		t.Errorf("copied are %s", found)
+	}
+	corrupt(t, from, delta.Name, 0.5)
+	if err := os.WriteFile(filepath.Join(to, "snapshots", delta.Name), []byte("foreign"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ferry(t, copyArgs(from, to)...).wantFailure(t, 1, delta.Name, "left as it is")
+}
+
+// TestKilledCopies kills copies at random moments until one comes through, over
+// and over.
+func TestKilledCopies(t *testing.T) {
+	t.Parallel()
+	const kills = 50
+	source := etcdtest.Start(t)
+	from, store := newStore(t)
+	backUp(t, source, store, 8)
+	all := contents(t, from)
+	to := t.TempDir()
+	seen := map[string]time.Time{}
+	for killed, whole := 0, false; !whole; {
+		before := checkDestination(t, to, seen)
+		// A copy takes about half a second at this rate.
+		cmd := command(t.Context(), copyArgs(from, to, "--bandwidth=16MiB")...)
+		var stdout strings.Builder
+		cmd.Stdout = &stdout
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		life := time.Duration(10+rand.IntN(250)) * time.Millisecond
+		if killed >= kills {
+			life = runTimeout
+		}
+		kill := time.AfterFunc(life, func() { _ = cmd.Process.Kill() })
+		err := cmd.Wait()
+		kill.Stop()
+		if err != nil {
+			killed++
+			continue
+		}
+		var missing int64
+		for name, data := range all {
+			if _, there := before[name]; !there && !strings.HasSuffix(name, ".json") {
+				missing += int64(len(data))
+			}
+		}
+		if r := decode[copied](t, outcome{stdout: stdout.String()}); r.CopiedBytes != missing {
+			t.Errorf("%d bytes were copied, %d were missing: %+v", r.CopiedBytes, missing, r)
+		}
+		checkCopied(t, from, to)
+		if whole = killed >= kills; !whole {
+			to, seen = t.TempDir(), map[string]time.Time{}
+		}
+	}
+	dataDir := filepath.Join(t.TempDir(), "etcd")
+	must(t, "restore", "--store=file://"+to, "--data-dir", dataDir)
+	checkSame(t, source, dataDir, source.Revision(t))
+}
+
+// checkDestination looks at what a killed copy left: what counts is whole and can
+// be restored, and nothing in seen was written again. It returns the objects.
+func checkDestination(t *testing.T, dir string, seen map[string]time.Time) map[string]string {
+	t.Helper()
+	found := contents(t, dir)
+	for name := range found {
+		info, err := os.Stat(filepath.Join(dir, "snapshots", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, ok := seen[name]; ok && !before.Equal(info.ModTime()) {
+			t.Errorf("%s was written again", name)
+		}
+		seen[name] = info.ModTime()
+	}
+	l, err := archive.New(file.New(dir)).List(t.Context())
+	chains, gaps := snapshot.Chains(l.Manifests)
+	if err != nil || len(gaps)+len(l.Problems) > 0 || len(l.Manifests) > 0 && len(chains) == 0 {
+		t.Errorf("after a kill: %v, gaps %v, problems %v, %d chains", err, gaps, l.Problems, len(chains))
+	}
+	if len(chains) > 0 && rand.IntN(3) == 0 { // each time would take long
+		last := chains[len(chains)-1].Last()
+		must(t, "restore", "--store=file://"+dir, "--data-dir", filepath.Join(t.TempDir(), "etcd"), "--revision", fmt.Sprint(last))
+	}
+	return found
+}

@@ -1,0 +1,140 @@
+package robust
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/delta"
+	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+	"github.com/etcd-ferry/etcd-ferry/store/file"
+	"github.com/etcd-ferry/etcd-ferry/test/etcdtest"
+)
+
+// ferry builds the program and returns its path.
+func ferry(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "etcd-ferry")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "../../cmd/etcd-ferry").CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// run runs a command of the program to its end.
+func run(t *testing.T, bin string, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), bin, args...).CombinedOutput(); err != nil {
+		t.Fatalf("etcd-ferry %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// process is a command of the program that goes on.
+type process struct {
+	cmd *exec.Cmd
+	log strings.Builder
+}
+
+func start(t *testing.T, bin string, args ...string) *process {
+	t.Helper()
+	p := &process{cmd: exec.CommandContext(context.WithoutCancel(t.Context()), bin, args...)}
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// kill ends the process with SIGKILL; it must not have ended before.
+func (p *process) kill(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		t.Fatalf("it ended by itself: %v\n%s", err, p.log.String())
+	}
+	var exit *exec.ExitError
+	if err := p.cmd.Wait(); !errors.As(err, &exit) || exit.Exited() {
+		t.Fatalf("it ended by itself: %v\n%s", err, p.log.String())
+	}
+}
+
+// whole checks what a container must be at every moment: what is listed is
+// sound to the byte, and leads without a gap to its end. It returns that end.
+func whole(t *testing.T, dir string) int64 {
+	t.Helper()
+	a := archive.New(file.New(dir))
+	l, err := a.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range l.Problems {
+		t.Errorf("%s: %v", p.Name, p.Err)
+	}
+	chain, err := snapshot.Select(l.Manifests, snapshot.Target{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, gaps := snapshot.Chains(l.Manifests); len(gaps) > 0 {
+		t.Error(gaps)
+	}
+	for _, m := range chain.All() {
+		readThrough(t, a, m)
+	}
+	return chain.Last()
+}
+
+func readThrough(t *testing.T, a *archive.Archive, m snapshot.Manifest) {
+	t.Helper()
+	r, err := a.Open(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if m.Kind == snapshot.Full {
+		_, err = io.Copy(io.Discard, r)
+	} else {
+		err = decode(r)
+	}
+	if err != nil {
+		t.Errorf("%s: %v", m.Name, err)
+	}
+}
+
+func decode(r io.Reader) error {
+	for d := delta.NewDecoder(r); ; {
+		if _, err := d.Next(); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// sameAfterRestore restores the newest state of a container, runs an etcd on it
+// and compares its hash with the source's at the same revision.
+func sameAfterRestore(t *testing.T, bin, container string, source *etcdtest.Etcd) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "restored")
+	run(t, bin, "restore", "--store", "file://"+container, "--data-dir", dir)
+	restored := etcdtest.Start(t, etcdtest.WithVersion(source.Version), etcdtest.WithDataDir(dir))
+	revision := restored.Revision(t)
+	if now := source.Revision(t); now != revision {
+		t.Fatalf("restored to revision %d, the source is at %d", revision, now)
+	}
+	want, compacted := source.HashKV(t, revision)
+	if compacted > 0 {
+		if _, err := restored.Client(t).Compact(t.Context(), compacted); err != nil && !strings.Contains(err.Error(), "has been compacted") {
+			t.Fatal(err)
+		}
+	}
+	if got, c := restored.HashKV(t, revision); got != want || c != compacted {
+		t.Errorf("at revision %d the restored hash is %d (compacted %d), the source's %d (compacted %d)", revision, got, c, want, compacted)
+	}
+}
