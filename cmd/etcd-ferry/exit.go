@@ -26,6 +26,12 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() []error { return []error{errUsage, e.error} }
 
+// statusError is the exit status of a command that was run for the user, which has
+// said itself what there was to say.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
 // exit is one exit code and the errors that lead to it.
 type exit struct {
 	code    int

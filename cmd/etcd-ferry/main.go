@@ -34,6 +34,9 @@ func run(ctx context.Context, sys system) int {
 	if err == nil {
 		return codeDone
 	}
+	if status := statusError(0); errors.As(err, &status) {
+		return int(status)
+	}
 	if !a.began { // cobra's own complaints have no type
 		err = usageError{err}
 	}

@@ -28,6 +28,11 @@ type action interface {
 	run(context.Context, *env) error
 }
 
+// wordy is an action that takes arguments beside flags.
+type wordy interface {
+	words([]string) error
+}
+
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "etcd-ferry",
@@ -52,7 +57,7 @@ Results go to standard output, logs and progress to standard error.`,
 	root.AddCommand(
 		newServerCommand(a), newSnapshotCommand(a), newRestoreCommand(a),
 		newListCommand(a), newVerifyCommand(a), newPruneCommand(a), newCopyCommand(a),
-		newVersionCommand(a), newDemoCommand(a), newDemoEtcdCommand(a),
+		newGateCommand(a), newVersionCommand(a), newDemoCommand(a), newDemoEtcdCommand(a),
 	)
 	return root
 }
@@ -60,6 +65,9 @@ Results go to standard output, logs and progress to standard error.`,
 // command completes c, which does act.
 func (a *app) command(c *cobra.Command, act action) *cobra.Command {
 	c.Args = cobra.NoArgs
+	if w, ok := act.(wordy); ok {
+		c.Args = func(_ *cobra.Command, args []string) error { return w.words(args) }
+	}
 	act.flags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		configErr := configure(c, a.environ)

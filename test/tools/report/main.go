@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -32,11 +33,12 @@ type event struct {
 }
 
 type report struct {
-	out     io.Writer
-	words   map[string]*words // by package, until it ends
-	passed  int
-	failed  int
-	skipped []string
+	out      io.Writer
+	words    map[string]*words // by package, until it ends
+	passed   int
+	failed   int
+	failures []string // in short
+	skipped  []string
 }
 
 // words are what a package and those of its tests have said that have not
@@ -84,6 +86,7 @@ func (r *report) add(e event) {
 	case e.Action == "fail":
 		r.failed++
 		w.failed = true
+		r.failures = append(r.failures, e.Package+" "+e.Test+complaints(w.said[e.Test]))
 	case e.Action == "skip":
 		r.skipped = append(r.skipped, e.Package+" "+e.Test)
 	}
@@ -97,6 +100,15 @@ func (w *words) add(test, line string) {
 		w.tests = append(w.tests, test)
 	}
 	w.said[test] += line
+}
+
+// complaints are the lines that a test has logged itself. What the servers it
+// started had to say is often a thousand times longer.
+func complaints(said string) string {
+	lines := regexp.MustCompile(`(?m)^ +\w+\.go:\d+: .{0,400}`).FindAllString(said, -1)
+	const most = 10
+	lines = lines[max(0, len(lines)-most):]
+	return "\n" + strings.Join(lines, "\n")
 }
 
 // endPackage prints the package's own words last: they end with its result.
@@ -115,6 +127,9 @@ func (r *report) endPackage(w *words, e event) {
 
 // verdict prints the counts and reports whether all is well.
 func (r *report) verdict(strict bool) bool {
+	for _, failure := range r.failures {
+		fmt.Fprintln(r.out, "\nfailed:", failure)
+	}
 	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, r.failed, len(r.skipped))
 	for _, test := range r.skipped {
 		fmt.Fprintln(r.out, "skipped:", test)

@@ -23,7 +23,7 @@ func TestReport(t *testing.T) {
 		},
 		"fail": {
 			source: `func TestA(t *testing.T) { t.Log("quiet") }; func TestB(t *testing.T) { t.Error("loud") }`,
-			want:   `^ +main_test.go:\d+: loud\n--- FAIL: TestB \([\d.]+s\)\nFAIL\nFAIL\tproject\t[\d.]+s\n\n1 passed, 1 failed, 0 skipped\n$`,
+			want:   `^ +main_test.go:\d+: loud\n--- FAIL: TestB \([\d.]+s\)\nFAIL\nFAIL\tproject\t[\d.]+s\n\nfailed: project TestB\n +main_test.go:\d+: loud\n\n1 passed, 1 failed, 0 skipped\n$`,
 		},
 		"panic": {
 			source: `func TestA(t *testing.T) {}; func TestB(t *testing.T) { panic("loud") }`,
