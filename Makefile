@@ -15,7 +15,7 @@ TESTFLAGS ?=
 
 ETCDS := $(patsubst test/tools/etcd-%,%,$(wildcard test/tools/etcd-*))
 ETCD_TOOLS := $(foreach v,$(ETCDS),$(addprefix .tools/etcd-$(v)/,etcd etcdctl etcdutl))
-STORE_SERVERS := $(addprefix .tools/,versitygw minio fake-gcs-server)
+STORE_SERVERS := $(addprefix .tools/,versitygw minio fake-gcs-server toxiproxy)
 AZURITE := .tools/azurite/node_modules/.bin/azurite-blob
 LINT := .tools/golangci-lint
 
@@ -52,14 +52,14 @@ fuzz: ## Run each fuzz test for FUZZTIME (60s)
 	done
 
 .PHONY: bench
-bench: $(ETCD_TOOLS) ## Measure the figures of the README
-	go test -run='^$$' -bench=. -benchtime=1x -timeout=60m ./test/bench
+bench: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) ## Measure the figures of the README
+	go test -run='^$$' -bench=. -benchtime=1x -timeout=90m ./test/bench
 
 .PHONY: ci
 ci: lint test ## What a change has to pass
 
 .PHONY: tools
-tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(LINT) ## Build etcd in all supported versions, object stores, and the linter
+tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(LINT) ## Build etcd in all supported versions, object stores, a bad network, and the linter
 
 # All three programs of a version come from one run.
 .tools/etcd-%/etcd .tools/etcd-%/etcdctl .tools/etcd-%/etcdutl: test/tools/etcd-%/go.mod test/tools/etcd-%/go.sum
@@ -68,7 +68,7 @@ tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(LINT) ## Build etcd in all su
 	mv .tools/etcd-$*/server .tools/etcd-$*/etcd
 
 $(STORE_SERVERS): .tools/%: test/tools/%/go.mod test/tools/%/go.sum
-	CGO_ENABLED=0 go -C test/tools/$* build -trimpath -o '$(CURDIR)/.tools/' tool
+	CGO_ENABLED=0 go -C test/tools/$* build -trimpath -o '$(CURDIR)/$@' tool
 
 # What npm unpacks is years old, so it is touched.
 $(AZURITE): test/tools/azurite/package.json test/tools/azurite/package-lock.json

@@ -37,7 +37,8 @@ type Copier struct {
 	// reading back is not counted, and nothing is of what stores copy themselves.
 	Bandwidth int64
 	// Progress, if set, is told how many bytes are copied, and of how many. An
-	// object that has to be sent again takes it back.
+	// object that was sent is half copied before it is read back. One that has to
+	// be sent again takes it back.
 	Progress func(done, total int64)
 	Log      *slog.Logger
 

@@ -48,7 +48,7 @@ func (c *Copier) Do(ctx context.Context, p Plan) (Result, error) {
 	if c.Bandwidth > 0 {
 		j.limiter = rate.NewLimiter(rate.Limit(c.Bandwidth), int(min(c.Bandwidth, burst)))
 	}
-	err := j.run(ctx, p.Items)
+	err := j.announced(ctx, p)
 	j.result.Seconds = time.Since(began).Seconds()
 	if err != nil {
 		return j.result, fmt.Errorf("copy to %s: %w", c.to, err)
@@ -62,8 +62,8 @@ type job struct {
 	limiter *rate.Limiter // nil: unlimited
 	total   int64
 
-	mu     sync.Mutex // guards what follows
-	done   int64
+	mu     sync.Mutex        // guards what follows
+	halves int64             // of bytes that are copied, see advanceHalf
 	ready  map[string][]byte // manifests to commit, by name in the source
 	result Result
 }
@@ -222,12 +222,17 @@ func (j *job) setReady(name string, manifest []byte) {
 	j.ready[name] = manifest
 }
 
-// advance counts n more bytes.
-func (j *job) advance(n int64) {
+// advance counts n more bytes that are copied and were read back.
+func (j *job) advance(n int64) { j.advanceHalf(2 * n) }
+
+// advanceHalf counts n more bytes that were read on one of the two sides: an
+// object that is sent is half done, and done when it was read back.
+func (j *job) advanceHalf(n int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.done += n
+	j.halves += n
 	if j.Progress != nil {
-		j.Progress(j.done, max(j.done, j.total))
+		done := j.halves / 2
+		j.Progress(done, max(done, j.total))
 	}
 }

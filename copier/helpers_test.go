@@ -190,6 +190,10 @@ func short(m snapshot.Manifest) string {
 	return text
 }
 
+func isAnnouncement(name string) bool { return strings.HasPrefix(name, "snapshots/incoming-") }
+
+func isManifest(name string) bool { return strings.HasSuffix(name, ".json") && !isAnnouncement(name) }
+
 // hooked is a store whose creations can be watched and made to fail.
 type hooked struct {
 	store.Store

@@ -44,6 +44,9 @@ type Plan struct {
 	MissingBytes  int64 `json:"missingBytes"`
 	UploadedBytes int64 `json:"uploadedBytes"`
 	ThereBytes    int64 `json:"thereBytes"`
+
+	announced []archive.Announcement // by earlier copies
+	strays    []string               // in the destination
 }
 
 // Plan compares what is selected with what the destination has. It refuses, with
@@ -55,6 +58,9 @@ func (c *Copier) Plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, fmt.Errorf("source: %w", err)
 	}
+	for _, copying := range source.Unfinished() {
+		c.Log.Warn("the source is itself a copy, what it has yet to get is not copied", "unfinished", copying)
+	}
 	there, err := c.to.List(ctx)
 	if err != nil && !errors.Is(err, store.ErrNoContainer) { // the first write makes it
 		return Plan{}, fmt.Errorf("destination: %w", err)
@@ -63,7 +69,16 @@ func (c *Copier) Plan(ctx context.Context) (Plan, error) {
 	if err != nil {
 		return Plan{}, fmt.Errorf("source %s: %w", c.from, err)
 	}
+	return c.compare(there, order, out)
+}
+
+// compare plans the copy of what is in order, given what the destination has.
+func (c *Copier) compare(there archive.Listing, order []snapshot.Manifest, out []LeftOut) (Plan, error) {
 	p := Plan{From: c.from.String(), To: c.to.String(), Items: []Item{}, LeftOut: append([]LeftOut{}, out...)}
+	p.announced = there.Announcements
+	for _, s := range there.Strays {
+		p.strays = append(p.strays, s.Name)
+	}
 	d := c.destination(there)
 	var errs []error
 	for _, m := range order {

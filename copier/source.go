@@ -34,7 +34,7 @@ type source struct {
 }
 
 func (j *job) newSource(ctx context.Context, m snapshot.Manifest) *source {
-	return &source{ctx: ctx, archive: j.from, m: m, wrap: j.throttled, advance: j.advance}
+	return &source{ctx: ctx, archive: j.from, m: m, wrap: j.throttled, advance: j.advanceHalf}
 }
 
 // Read implements io.Reader.
@@ -145,6 +145,23 @@ func (t *throttled) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// counted says how many bytes are read.
+type counted struct {
+	io.Reader
+	advance func(int64)
+	total   int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.total += int64(n)
+	c.advance(int64(n))
+	return n, err
+}
+
+// takeBack says that what was read does not count.
+func (c *counted) takeBack() { c.advance(-c.total) }
 
 // watched remembers with what error reading failed.
 type watched struct {

@@ -84,10 +84,13 @@ func (j *job) copy(ctx context.Context, it Item) (sent bool, err error) {
 	}
 	err = j.readBack(ctx, m)
 	if errors.Is(err, archive.ErrCorrupt) {
+		if err := j.check(ctx, m); err != nil { // the stores may have copied a damaged object
+			return false, err
+		}
 		return false, j.taken(m.Name, "an object with other bytes and without a manifest is there")
 	}
 	if err == nil {
-		j.advance(m.StoredSize)
+		j.advanceHalf(m.StoredSize) // as if it had been sent
 	}
 	return false, err
 }
@@ -118,7 +121,7 @@ func (j *job) create(ctx context.Context, m snapshot.Manifest) error {
 }
 
 func (j *job) countByStores(m snapshot.Manifest) {
-	j.advance(m.StoredSize)
+	j.advanceHalf(m.StoredSize) // as if it had been sent
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.result.ByStores++
@@ -146,7 +149,9 @@ func (j *job) readBack(ctx context.Context, m snapshot.Manifest) error {
 		return fmt.Errorf("read back from %s: %w", j.to, err)
 	}
 	defer stored.Close()
-	if _, err := io.Copy(io.Discard, j.throttled(ctx, stored)); err != nil {
+	read := &counted{Reader: j.throttled(ctx, stored), advance: j.advanceHalf}
+	if _, err := io.Copy(io.Discard, read); err != nil {
+		read.takeBack()
 		return fmt.Errorf("read back from %s: %w", j.to, err)
 	}
 	return nil

@@ -15,14 +15,18 @@ type defect struct {
 	err error // names it, wraps archive.ErrCorrupt
 }
 
+// defectsOf leaves out strays that are copies on their way: what they hold counts
+// where they come from. Of those Listing.Unfinished tells.
 func defectsOf(l archive.Listing) []defect {
 	var found []defect
 	for _, p := range l.Problems {
 		found = addDefect(found, p.Name, p.Err)
 	}
 	for _, s := range l.Strays {
-		found = addDefect(found, s.Name, fmt.Errorf("%s: %w: it has no manifest: its upload did not finish or its manifest was deleted",
-			s.Name, archive.ErrCorrupt))
+		if !l.Incoming(s.Name) {
+			found = addDefect(found, s.Name, fmt.Errorf("%s: %w: it has no manifest: its upload did not finish or its manifest was deleted",
+				s.Name, archive.ErrCorrupt))
+		}
 	}
 	return found
 }
@@ -62,16 +66,22 @@ func refuse(defects []defect, t snapshot.Target, reach int64) error {
 	return nil
 }
 
-// notFound explains why there is no chain. Where snapshots are broken there is
-// not nothing, so err is not wrapped.
-func notFound(err error, defects []defect) error {
-	if len(defects) == 0 || errors.Is(err, snapshot.ErrLineage) {
+// notFound explains why there is no chain. Where snapshots are broken or on their
+// way there is not nothing, so err is not wrapped.
+func notFound(err error, defects []defect, unfinished []string) error {
+	if len(defects)+len(unfinished) == 0 || errors.Is(err, snapshot.ErrLineage) {
 		return err
 	}
 	const shown = 5
 	all := []error{fmt.Errorf("%w: %s; %d stored snapshots cannot be used", archive.ErrCorrupt, err.Error(), len(defects))}
+	if len(defects) == 0 {
+		all = []error{fmt.Errorf("%w: %s", archive.ErrCorrupt, err.Error())}
+	}
 	for _, d := range defects[:min(len(defects), shown)] {
 		all = append(all, d.err)
+	}
+	for _, copying := range unfinished {
+		all = append(all, errors.New(copying))
 	}
 	return errors.Join(all...)
 }

@@ -20,8 +20,8 @@
 //  4. Alarms that fenced a hand-over are removed, the revision is bumped if that
 //     was asked for, and members and raft position of the skeleton are grafted
 //     in.
-//  5. All is synced, what was in the data dir is moved aside, and one rename
-//     puts the new one there.
+//  5. Where it comes from is noted in it, see Origin. All is synced, what was in
+//     the data dir is moved aside, and one rename puts the new one there.
 //
 // An error before the rename leaves the data dir as it was and no trace.
 // The restored etcd answers with the same HashKV as its source did at the same

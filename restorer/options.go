@@ -41,6 +41,10 @@ type Options struct {
 	BumpRevision  int64 `json:"bumpRevision,omitempty"`
 	MarkCompacted bool  `json:"markCompacted,omitempty"`
 
+	// OperationID is that of the adoption whose set is restored, for the Origin of
+	// the data dir.
+	OperationID string `json:"operationID,omitempty"`
+
 	// EtcdVersion is of the etcd that will run on the data dir, such as "3.6"
 	// or "3.6.16". If it is empty nothing is checked.
 	EtcdVersion string `json:"etcdVersion,omitempty"`

@@ -15,10 +15,10 @@ const asideLayout = ".before-20060102T150405Z"
 // place moves what is in the data dir aside and puts the staged one there.
 func (j *job) place(context.Context) error {
 	s := j.staging
-	if err := syncTree(s.data()); err != nil {
+	if err := errors.Join(j.sign(), syncTree(s.data())); err != nil {
 		return err
 	}
-	unlock, err := lockDatabase(s.dataDir)
+	unlock, err := j.lock(s.dataDir)
 	if err != nil {
 		return err
 	}
@@ -40,17 +40,17 @@ func (j *job) place(context.Context) error {
 }
 
 // moveAside renames a folder out of the way and returns its new name. If there
-// is no folder, or nothing in it, it returns "".
+// is no folder, or nothing in it that holds anything, it returns "".
 func moveAside(dir string, now time.Time) (string, error) {
-	entries, err := os.ReadDir(dir)
+	empty, err := hollow(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	if len(entries) == 0 {
-		return "", os.Remove(dir)
+	if empty {
+		return "", os.RemoveAll(dir)
 	}
 	stem := dir + now.UTC().Format(asideLayout)
 	aside := stem

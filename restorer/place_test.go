@@ -38,7 +38,7 @@ func TestPlaceInVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, s.db(), "new")
-	j := &job{staging: s}
+	j := &job{Restorer: New(nil), staging: s}
 	if err := errors.Join(j.place(t.Context()), s.remove()); err != nil {
 		t.Fatal(err)
 	}
@@ -88,12 +88,12 @@ func TestPlace(t *testing.T) {
 			test.there(t, dataDir)
 			info, _ := os.Lstat(dataDir)
 			for _, round := range []string{"first", "second", "third"} { // in the same second, most likely
-				s, err := newStaging(dataDir)
+				s, err := New(nil).newStaging(dataDir)
 				if err != nil {
 					t.Fatal(err)
 				}
 				write(t, s.db(), round)
-				j := &job{staging: s}
+				j := &job{Restorer: New(nil), staging: s}
 				if err := errors.Join(j.place(t.Context()), s.remove()); err != nil {
 					t.Fatal(err)
 				}
@@ -116,14 +116,14 @@ func TestStaging(t *testing.T) {
 	dataDir := filepath.Join(t.TempDir(), "etcd")
 	write(t, filepath.Join(dataDir+stagingSuffix, "data", "member", "junk"), "junk")
 	write(t, filepath.Join(dataDir+stagingSuffix, "lock"), "")
-	s, err := newStaging(dataDir)
+	s, err := New(nil).newStaging(dataDir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if entries, err := os.ReadDir(s.dir); err != nil || len(entries) != 1 {
 		t.Errorf("in the staging folder: %v, %v; want the lock only", entries, err)
 	}
-	if _, err := newStaging(dataDir); !errors.Is(err, ErrBusy) {
+	if _, err := New(nil).newStaging(dataDir); !errors.Is(err, ErrBusy) {
 		t.Errorf("a second restore: %v", err)
 	}
 	if err := s.remove(); err != nil {
@@ -134,14 +134,14 @@ func TestStaging(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(elsewhere, "precious"), "precious")
-	if _, err := newStaging(dataDir); err == nil {
+	if _, err := New(nil).newStaging(dataDir); err == nil {
 		t.Error("a link in the way was followed")
 	}
 	content(t, filepath.Join(elsewhere, "precious"))
 	if err := os.Remove(s.dir); err != nil {
 		t.Fatal(err)
 	}
-	again, err := newStaging(dataDir)
+	again, err := New(nil).newStaging(dataDir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,8 @@ type Plan struct {
 
 // NewPlan chooses the chain that leads to the target. It refuses
 //   - to stop short: if no revision is asked for, and something is stored that
-//     would reach further and is broken (archive.ErrCorrupt, snapshot.ErrGap)
+//     would reach further and is broken (archive.ErrCorrupt, snapshot.ErrGap);
+//     of a copy into the archive that has not finished the Warnings tell
 //   - a snapshot that is too new for the etcd that will run it (ErrVersion)
 //
 // If nothing is stored at all the error wraps snapshot.ErrNothing.
@@ -44,7 +45,7 @@ func NewPlan(l archive.Listing, o Options) (Plan, error) {
 	defects := defectsOf(l)
 	chain, err := snapshot.Select(l.Manifests, o.Target)
 	if err != nil {
-		return Plan{}, notFound(err, defects)
+		return Plan{}, notFound(err, defects, l.Unfinished())
 	}
 	if err := refuse(defects, o.Target, chain.Last()); err != nil {
 		return Plan{}, err
@@ -55,7 +56,7 @@ func NewPlan(l archive.Listing, o Options) (Plan, error) {
 	p := Plan{Options: o, Chain: chain}
 	p.measure()
 	p.Windows = windows(l.Manifests, chain.Full.Lineage)
-	p.Warnings = warnings(l.Manifests, defects, p)
+	p.Warnings = append(warnings(l.Manifests, defects, p), l.Unfinished()...)
 	if o.InitialClusterToken == "" && o.members() > 1 {
 		p.Options.InitialClusterToken = tokenFor(chain, p.Revision)
 	}

@@ -33,6 +33,14 @@ func listing() archive.Listing {
 
 func stray(m snapshot.Manifest) store.Info { return store.Info{Name: m.Name, Size: 1} }
 
+func announced(ms ...snapshot.Manifest) []archive.Announcement {
+	a := archive.Announcement{From: "elsewhere"}
+	for _, m := range ms {
+		a.Names = append(a.Names, m.Name)
+	}
+	return []archive.Announcement{a}
+}
+
 func problem(m snapshot.Manifest) archive.Problem {
 	return archive.Problem{Name: m.Name, Err: fmt.Errorf("%s: %w: object is missing", m.Name, archive.ErrCorrupt)}
 }
@@ -110,6 +118,21 @@ func TestPlanRefusesToStopShort(t *testing.T) {
 		{"only strays", func(l *archive.Listing) {
 			l.Strays, l.Manifests = []store.Info{stray(l.Manifests[0])}, nil
 		}, snapshot.Target{}, archive.ErrCorrupt, "full-0000000000000010", 0},
+		{"a copy that has not finished", func(l *archive.Listing) {
+			l.Strays, l.Announcements = []store.Info{stray(next), stray(farther)}, announced(next, farther, later)
+		}, snapshot.Target{}, nil, "", 1},
+		{"a copy that has not finished, and a stray besides", func(l *archive.Listing) {
+			l.Strays, l.Announcements = []store.Info{stray(next), stray(farther)}, announced(farther, later)
+		}, snapshot.Target{}, archive.ErrCorrupt, next.Name, 0},
+		{"a finished copy that is still announced", func(l *archive.Listing) {
+			l.Announcements = announced(l.Manifests...)
+		}, snapshot.Target{}, nil, "", 0},
+		{"what a copy has not brought yet", func(l *archive.Listing) {
+			l.Announcements = announced(next)
+		}, snapshot.Target{Revision: 35}, archive.ErrCorrupt, "copy again", 0},
+		{"a copy that has brought nothing yet", func(l *archive.Listing) {
+			l.Manifests, l.Announcements = nil, announced(l.Manifests...)
+		}, snapshot.Target{}, archive.ErrCorrupt, "3 of 3 snapshots are still to come", 0},
 		{"nothing", func(l *archive.Listing) { *l = archive.Listing{} }, snapshot.Target{}, snapshot.ErrNothing, "", 0},
 		{"another history", func(l *archive.Listing) {
 			other := named(snapshot.Full, 500, 500, -60)

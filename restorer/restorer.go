@@ -25,6 +25,9 @@ type Restorer struct {
 	// Progress, if set, is told how many decompressed bytes are restored, and
 	// of how many.
 	Progress func(done, total int64)
+	// Locked says that the caller holds the lock of the data dir (fence.Lock) until
+	// Do has returned. Otherwise Do makes sure that no etcd runs there.
+	Locked bool
 
 	archive *archive.Archive
 }
@@ -62,7 +65,7 @@ type Result struct {
 // snapshot.ErrGap say that the snapshots do not hold what they should.
 func (r *Restorer) Do(ctx context.Context, plan Plan, dataDir string) (res Result, err error) {
 	begun := time.Now()
-	s, err := newStaging(dataDir)
+	s, err := r.newStaging(dataDir)
 	if err != nil {
 		return res, fmt.Errorf("restore into %s: %w", dataDir, err)
 	}

@@ -42,13 +42,21 @@ func databasePath(dataDir string) string {
 	return filepath.Join(dataDir, memberFolder, "snap", "db")
 }
 
+// lock is lockDatabase, unless the caller of the Restorer has done that.
+func (r *Restorer) lock(dataDir string) (unlock func(), err error) {
+	if r.Locked {
+		return func() {}, nil
+	}
+	return lockDatabase(dataDir)
+}
+
 // newStaging makes an empty folder. The caller must call remove.
-func newStaging(dataDir string) (*staging, error) {
+func (r *Restorer) newStaging(dataDir string) (*staging, error) {
 	dataDir, err := resolve(dataDir)
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := lockDatabase(dataDir)
+	unlock, err := r.lock(dataDir)
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,10 @@ type Report struct {
 	Bytes     int64             `json:"bytes"`     // read, of stored content
 	Windows   []snapshot.Window `json:"windows"`   // what can be restored
 	Findings  []Finding         `json:"findings"`
-	Trial     *Trial            `json:"trial,omitempty"`
+	// Unfinished are the copies into the archive that go on or were cut off. They
+	// are a finding only while nothing else is stored.
+	Unfinished []string `json:"unfinished,omitempty"`
+	Trial      *Trial   `json:"trial,omitempty"`
 }
 
 // Err is nil if nothing is wrong; otherwise it joins all findings, which wrap
@@ -91,7 +94,8 @@ func (v *Verifier) Verify(ctx context.Context) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	if len(l.Manifests)+len(l.Problems)+len(l.Strays) == 0 {
+	r.Unfinished = l.Unfinished()
+	if len(l.Manifests)+len(l.Problems)+len(l.Strays)+len(r.Unfinished) == 0 {
 		return r, fmt.Errorf("%w: there is no snapshot in %s", snapshot.ErrNothing, v.archive)
 	}
 	r.Snapshots = len(l.Manifests)
@@ -135,8 +139,13 @@ func (r *Report) manifests(l archive.Listing) {
 	for _, p := range l.Problems {
 		r.find(p.Name, p.Err)
 	}
-	for _, d := range defectsOf(archive.Listing{Strays: l.Strays}) {
+	for _, d := range defectsOf(archive.Listing{Strays: l.Strays, Announcements: l.Announcements}) {
 		r.find(d.Name(), d.err)
+	}
+	if len(l.Manifests) == 0 {
+		for _, copying := range r.Unfinished {
+			r.find("", fmt.Errorf("%w: nothing can be restored: %s", archive.ErrCorrupt, copying))
+		}
 	}
 	_, gaps := snapshot.Chains(l.Manifests)
 	gaps = slices.DeleteFunc(gaps, func(g snapshot.Gap) bool { return g.Bridged }) // as pruning leaves them

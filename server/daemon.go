@@ -34,6 +34,12 @@ type Daemon struct {
 	HealthTimeout time.Duration
 	Log           *slog.Logger
 	Metrics       http.Handler // answers /metrics; nil: not found
+	Socket        string       // path of a unix socket to listen on too; empty: none
+	TLS           TLS          // of Listen; zero: plain HTTP
+	Access        Access       // says who may change something
+	// Election, if set, decides when the etcd may serve and be backed up. Its
+	// Backup is what backs up then, and not the snapshotter of New.
+	Election *Election
 
 	etcd        *etcd.Client
 	archive     *archive.Archive
@@ -55,27 +61,69 @@ func New(c *etcd.Client, a *archive.Archive, s *snapshotter.Snapshotter) *Daemon
 // Run backs up and serves until ctx ends, and returns when both have stopped.
 // The error says why it could not serve; the end of ctx is none.
 func (d *Daemon) Run(ctx context.Context) error {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", d.Listen)
+	if d.Election != nil {
+		if err := d.Election.Begin(ctx); err != nil {
+			return err
+		}
+	}
+	listeners, err := d.listen(ctx)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	d.Log.Info("serving", "address", l.Addr().String(), "archive", d.archive.String(), "etcd", d.etcd.Endpoint())
+	d.Log.Info("serving", "address", listeners[0].Addr().String(), "socket", d.Socket, "archive", d.archive.String(), "etcd", d.etcd.Endpoint())
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { d.snapshotter.Run(ctx); return nil })
-	g.Go(func() error { return d.serve(ctx, l) })
+	if d.Election == nil {
+		g.Go(func() error { d.snapshotter.Run(ctx); return nil })
+		g.Go(func() error { return d.serve(ctx, listeners) })
+		return g.Wait()
+	}
+	// Who asks while the container is being released gets an answer.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	g.Go(func() error {
+		defer stop()
+		return d.Election.Run(ctx)
+	})
+	g.Go(func() error { return d.serve(serving, listeners) })
+	return g.Wait()
+}
+
+// listen opens what Run serves on, the address first.
+func (d *Daemon) listen(ctx context.Context) ([]net.Listener, error) {
+	var lc net.ListenConfig
+	wrap, err := d.TLS.wrap(d.Log)
+	if err != nil {
+		return nil, err
+	}
+	l, err := lc.Listen(ctx, "tcp", d.Listen)
+	if err != nil || d.Socket == "" {
+		return []net.Listener{wrap(l)}, err
+	}
+	socket, err := listenSocket(ctx, d.Socket)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return []net.Listener{wrap(l), socket}, nil
+}
+
+func (d *Daemon) serve(ctx context.Context, listeners []net.Listener) error {
+	g, ctx := errgroup.WithContext(ctx)
+	handler := d.Handler()
+	for _, l := range listeners {
+		g.Go(func() error { return serve(ctx, l, handler, d.Log) })
+	}
 	return g.Wait()
 }
 
 // serve answers on l until ctx ends, and then finishes open requests.
-func (d *Daemon) serve(ctx context.Context, l net.Listener) error {
+func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	srv := &http.Server{
-		Handler:           d.Handler(),
+		Handler:           h,
 		ReadTimeout:       readTimeout,
 		ReadHeaderTimeout: readTimeout,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       viaSocket,
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

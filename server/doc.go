@@ -1,7 +1,7 @@
-// Package server is the daemon: a snapshotter that runs on schedule, and HTTP
-// to watch it and to ask it for more.
+// Package server is the daemon: a snapshotter that runs on schedule, the source of
+// a hand-over, and HTTP to watch both and to ask for more.
 //
-//	GET  /healthz          200 while etcd answers a linearizable read, else 503
+//	GET  /healthz          200 while clients may use etcd, else 503
 //	GET  /livez            200 while this process answers
 //	GET  /metrics          Prometheus
 //	GET  /snapshots        everything stored, and what can be restored of it
@@ -9,11 +9,26 @@
 //	POST /snapshot/full    takes a full now and answers with its manifest
 //	POST /snapshot/delta   stores what is new; 204 if nothing is
 //
-// Errors are {"error":{"code","message"}}. The POSTs are for callers on the
-// same machine: they are refused unless the peer is a loopback address.
+// With an Election, and else 501:
+//
+//	POST /copyop/initiate  wants a hand-over: 201, or 200 if it is pending already
+//	POST /copyop/abort     takes it back until it is decided, then 409
+//	POST /copyop/reclaim   takes it back until it is committed, then 409
+//	GET  /copyop/status    how far it is; ?fresh=true reads the store for it
+//	GET  /owner            who holds the container, and until when
+//	GET  /gate             200 as soon as etcd may start, 423 after 30 s
+//	GET  /livez/etcd       503 while an etcd runs that must not
+//
+// Errors are {"error":{"code","message","operationID"}}. Who may POST is said by
+// Access; each POST writes an audit line.
+//
+// An Election is the state machine of HANDOVER §8. One goroutine changes its
+// state; a state is a function, and what it began is undone when it ends. Another
+// reads the sync object, and every answer looks at the lease itself: no answer
+// depends on the first two being in time.
 //
 // Not promised: that a snapshot which a POST started goes on when its caller
 // hangs up. What was packed is kept and stored with the next delta. A reverse
-// proxy on the same machine makes loopback peers of its clients: it must keep the
-// POSTs to itself.
+// proxy on the same machine makes local peers of its clients: it must keep the
+// POSTs to itself, or Access must ask for more.
 package server

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
-	"net/netip"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
@@ -19,11 +17,12 @@ func (d *Daemon) Handler() http.Handler {
 	mux.HandleFunc("GET /healthz", d.healthz)
 	mux.HandleFunc("GET /snapshots", d.snapshots)
 	mux.HandleFunc("GET /snapshot/latest", d.latest)
-	mux.Handle("POST /snapshot/full", d.local(d.take(snapshot.Full)))
-	mux.Handle("POST /snapshot/delta", d.local(d.take(snapshot.Delta)))
+	mux.Handle("POST /snapshot/full", d.guard(d.take(snapshot.Full)))
+	mux.Handle("POST /snapshot/delta", d.guard(d.take(snapshot.Delta)))
 	if d.Metrics != nil {
 		mux.Handle("GET /metrics", d.Metrics)
 	}
+	d.handleElection(mux)
 	// A browser on this machine is a loopback peer, whoever wrote the page.
 	return http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxBody))
 }
@@ -33,8 +32,12 @@ var ok = map[string]string{"status": "ok"}
 func (d *Daemon) healthz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), d.HealthTimeout)
 	defer cancel()
-	if err := d.etcd.Healthy(ctx); err != nil {
-		fail(w, http.StatusServiceUnavailable, "etcd_unhealthy", err)
+	healthy := d.etcd.Healthy
+	if d.Election != nil {
+		healthy = d.Election.Ready
+	}
+	if err := healthy(ctx); err != nil {
+		fail(w, http.StatusServiceUnavailable, "not_ready", err)
 		return
 	}
 	reply(w, http.StatusOK, ok)
@@ -102,9 +105,15 @@ func (d *Daemon) latest(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Daemon) take(kind snapshot.Kind) http.HandlerFunc {
+	take := d.snapshotter.Take
+	if d.Election != nil {
+		take = d.Election.Take
+	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		m, err := d.snapshotter.Take(r.Context(), kind)
+		m, err := take(r.Context(), kind)
 		switch {
+		case errors.Is(err, ErrNotOwner):
+			fail(w, http.StatusConflict, "not_owner", err)
 		case err != nil:
 			fail(w, http.StatusBadGateway, "snapshot_failed", err)
 		case m.Name == "":
@@ -115,42 +124,24 @@ func (d *Daemon) take(kind snapshot.Kind) http.HandlerFunc {
 	}
 }
 
-// local lets only callers on this machine pass, and writes an audit line.
-func (d *Daemon) local(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		allowed := isLoopback(r.RemoteAddr)
-		d.Log.Info("audit", "method", r.Method, "path", r.URL.Path, "peer", r.RemoteAddr, "allowed", allowed)
-		if !allowed {
-			fail(w, http.StatusForbidden, "forbidden", errors.New("only callers on the same machine may do this"))
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-func isLoopback(hostPort string) bool {
-	host, _, err := net.SplitHostPort(hostPort)
-	if err != nil {
-		return false
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.Unmap().IsLoopback()
-}
-
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the caller has gone if this fails
 }
 
+// problem is the body of every answer that is an error.
+type problem struct {
+	Error struct {
+		Code        string `json:"code"`
+		Message     string `json:"message"`
+		OperationID string `json:"operationID,omitempty"`
+	} `json:"error"`
+}
+
 // fail answers with an error object.
 func fail(w http.ResponseWriter, status int, code string, err error) {
-	var body struct {
-		Error struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
-	}
-	body.Error.Code, body.Error.Message = code, err.Error()
-	reply(w, status, body)
+	var p problem
+	p.Error.Code, p.Error.Message = code, err.Error()
+	reply(w, status, p)
 }

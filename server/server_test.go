@@ -80,7 +80,7 @@ func TestAnswers(t *testing.T) {
 		{"GET", "/snapshots", elsewhere, nil, 200, `"lastRevision":2`},
 		{"GET", "/metrics", elsewhere, nil, 200, `etcd_ferry_snapshots_total{kind="delta",result="ok"} 1`},
 		{"GET", "/nothing", elsewhere, nil, 404, ""},
-		{"GET", "/healthz", elsewhere, func() { e.Pause(t) }, 503, `"code":"etcd_unhealthy"`},
+		{"GET", "/healthz", elsewhere, func() { e.Pause(t) }, 503, `"code":"not_ready"`},
 		{"GET", "/livez", elsewhere, nil, 200, "ok"},
 		{"GET", "/healthz", elsewhere, func() { e.Resume(t) }, 200, "ok"},
 	} {

@@ -30,9 +30,9 @@ type line struct {
 }
 
 // newLine begins a history with what etcd holds now and no snapshot.
-func newLine(st etcd.Status) *line {
+func newLine(st etcd.Status, lineage string) *line {
 	return &line{
-		lineID:   lineID{uuid.NewString(), hexID(st.ClusterID)},
+		lineID:   lineID{lineage, hexID(st.ClusterID)},
 		revision: st.Revision, raft: st.RaftIndex, base: st.Revision, next: st.Revision + 1,
 	}
 }
@@ -65,7 +65,12 @@ func (s *Snapshotter) position(ctx context.Context) (etcd.Status, line, error) {
 	if err := s.find(ctx, st); err != nil {
 		return st, line{}, err
 	}
-	return st, s.align(st), nil
+	l := s.align(st)
+	if s.Located != nil && l.lineage != s.told {
+		s.told = l.lineage
+		s.Located(l.lineage)
+	}
+	return st, l, nil
 }
 
 // find looks for the line of st in the archive, unless it is known.
@@ -93,7 +98,7 @@ func (s *Snapshotter) align(st etcd.Status) line {
 	defer s.mu.Unlock()
 	if why := s.line.contradicts(st); why != "" {
 		before := s.line.lineage
-		s.line = newLine(st)
+		s.line = newLine(st, uuid.NewString())
 		s.follower.begin(s.line.next, s.line.lineID)
 		s.Log.Warn("the data of etcd was replaced, a new lineage begins", "why", why, "before", before, "lineage", s.line.lineage)
 	}
@@ -117,7 +122,7 @@ func (s *Snapshotter) locate(ctx context.Context, st etcd.Status) (l *line, newe
 	}
 	l = lineIn(listing.Manifests, st)
 	if l == nil {
-		l = newLine(st)
+		l = newLine(st, s.unused(listing.Manifests))
 		s.Log.Info("no snapshot of this history yet", "cluster", l.cluster, "lineage", l.lineage)
 		return l, newest, nil
 	}
@@ -132,6 +137,16 @@ func (s *Snapshotter) list(ctx context.Context) (archive.Listing, error) {
 		return archive.Listing{}, nil
 	}
 	return listing, err
+}
+
+// unused returns the lineage for a history that no snapshot is of: Lineage, unless
+// another history has it.
+func (s *Snapshotter) unused(all []snapshot.Manifest) string {
+	taken := slices.ContainsFunc(all, func(m snapshot.Manifest) bool { return m.Lineage == s.Lineage })
+	if s.Lineage == "" || taken {
+		return uuid.NewString()
+	}
+	return s.Lineage
 }
 
 // lineIn returns the line of the newest snapshot of st's cluster, nil if there

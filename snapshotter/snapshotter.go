@@ -43,6 +43,14 @@ type Snapshotter struct {
 	PrunePeriod  time.Duration
 	StallAfter   time.Duration
 	Tool         string // recorded in manifests: the version of this program
+	// Epoch is recorded in manifests: which owner of the container this is.
+	Epoch int64
+	// Lineage, if set, is the one that a history begins with that nothing in the
+	// archive is of.
+	Lineage string
+	// Located, if set, is told of which lineage the history is, when that is first
+	// known and when it changes.
+	Located func(lineage string)
 	// Progress, if set, is told how many bytes of a full have gone, and of how
 	// many about.
 	Progress func(done, total int64)
@@ -54,6 +62,7 @@ type Snapshotter struct {
 
 	fulls, deltas step // each kind of work is done by one at a time
 	aligning      step
+	told          string        // to Located; guarded by aligning
 	located       chan struct{} // closed when line is first known
 	fullDue       chan string
 	deltaDue      chan struct{}
@@ -102,6 +111,7 @@ func (s *Snapshotter) describe(kind snapshot.Kind, st etcd.Status, id lineID) sn
 		MemberID:       hexID(st.MemberID),
 		RaftIndex:      st.RaftIndex,
 		AuthRevision:   st.AuthRevision,
+		Epoch:          s.Epoch,
 		Lineage:        id.lineage,
 		Tool:           s.Tool,
 	}

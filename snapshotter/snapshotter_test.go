@@ -310,6 +310,35 @@ func TestFailedUploadIsRepeatedUnderTheSameName(t *testing.T) {
 	}
 }
 
+func TestOwnerIsInEveryManifest(t *testing.T) {
+	const lineage = "11111111-1111-4111-8111-111111111111"
+	f := newFixture(t)
+	owned := func() *snapshotter.Snapshotter {
+		s := f.snapshotter()
+		s.Epoch, s.Lineage = 7, lineage
+		return s
+	}
+	var located []string
+	s := owned()
+	s.Located = func(lineage string) { located = append(located, lineage) }
+	full := f.full(s)
+	f.put("a")
+	delta := f.delta(s)
+	for _, m := range []snapshot.Manifest{full, delta} {
+		if m.Epoch != 7 || m.Lineage != lineage {
+			t.Errorf("manifest %+v", m)
+		}
+	}
+	if len(located) != 1 || located[0] != lineage {
+		t.Errorf("located %v", located)
+	}
+	other := etcdtest.Start(t) // its history is not that of the lineage
+	f.etcd, f.client = other, other.Client(t)
+	if m := f.full(owned()); m.Lineage == lineage || m.Lineage == "" {
+		t.Errorf("another history with lineage %s", m.Lineage)
+	}
+}
+
 func TestFullAfterCompaction(t *testing.T) {
 	f := newFixture(t)
 	first := f.full(f.snapshotter())

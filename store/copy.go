@@ -7,8 +7,9 @@ import "context"
 type CopierFrom interface {
 	// CopyFrom is Create with the content of the object srcName of src. It
 	// reports false, having done nothing, if that is not possible between these
-	// two: then the caller reads and creates. An error is one of Create's; nobody
-	// has looked at the bytes.
+	// two, or not allowed: then the caller reads and creates. An error is one of
+	// Create's, or fs.ErrNotExist if the source is missing; nobody has looked at
+	// the bytes.
 	CopyFrom(ctx context.Context, name string, src Store, srcName string) (Info, bool, error)
 }
 

@@ -32,7 +32,7 @@ func Metrics(s Store, role string, reg prometheus.Registerer) Store {
 			Help: "Bytes read from the store (in) and sent to it (out).",
 		}, []string{"direction"}),
 	}
-	for _, op := range []string{"list", "open", "create", "remove", "read", "swap"} {
+	for _, op := range []string{"list", "open", "create", "remove", "read", "swap", "copy"} {
 		m.seconds.WithLabelValues(op)
 		for _, result := range []string{"ok", "not_exist", "exist", "changed", "denied", "canceled", "error"} {
 			m.calls.WithLabelValues(op, result)
@@ -143,6 +143,17 @@ func (m *metered) Create(ctx context.Context, name string, r io.Reader) (Info, e
 	info, err := m.store.Create(ctx, name, tap(r, func(n int, _ error) { m.out.Add(float64(n)) }))
 	m.observe("create", start, err)
 	return info, err
+}
+
+// CopyFrom implements CopierFrom, as far as the store below does. The bytes do
+// not pass through here, and do not count.
+func (m *metered) CopyFrom(ctx context.Context, name string, src Store, srcName string) (Info, bool, error) {
+	start := time.Now()
+	info, done, err := Copy(ctx, m.store, name, src, srcName)
+	if done || err != nil { // else nothing was done
+		m.observe("copy", start, err)
+	}
+	return info, done, err
 }
 
 func (m *metered) Remove(ctx context.Context, name string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestMetricsStartAtZero(t *testing.T) {
 	store.Metrics(mem.New(), "source", reg)
 	store.Metrics(mem.New(), "destination", reg)
 	got := series(t, reg)
-	if want := 2 * (6*7 + 6 + 2); len(got) != want {
+	if want := 2 * (7*7 + 7 + 2); len(got) != want {
 		t.Errorf("%d series at the start, want %d: %v", len(got), want, got)
 	}
 	for name, value := range got {
@@ -91,6 +92,32 @@ func TestMetricsCount(t *testing.T) {
 	for name, value := range got {
 		if value != want[name] {
 			t.Errorf("%s is %v, want %v", name, value, want[name])
+		}
+	}
+}
+
+// Copies between stores count by themselves, and only if there are any.
+func TestMetricsOfCopies(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	below := &copying{Store: mem.New()}
+	s := store.Prefix(store.Retry(store.Metrics(below, "destination", reg)), "p")
+	for _, err := range []error{nil, fs.ErrExist, fs.ErrNotExist} {
+		below.err = err
+		if _, _, got := store.Copy(t.Context(), s, "a", mem.New(), "b"); !errors.Is(got, err) {
+			t.Errorf("copy: %v, want %v", got, err)
+		}
+	}
+	cannot := store.Metrics(mem.New(), "source", reg)
+	if _, done, err := store.Copy(t.Context(), cannot, "a", mem.New(), "b"); done || err != nil {
+		t.Errorf("copy where none is possible: %t, %v", done, err)
+	}
+	got := series(t, reg)
+	for name, want := range map[string]float64{
+		"calls_total copy ok destination": 1, "calls_total copy exist destination": 1, "calls_total copy not_exist destination": 1,
+		"call_duration_seconds copy destination": 3, "call_duration_seconds copy source": 0, "calls_total create ok destination": 0,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -10,10 +11,12 @@ import (
 
 // Presets of a Retrier.
 const (
-	DefaultAttempts = 5
-	DefaultBase     = 200 * time.Millisecond
-	DefaultMax      = 10 * time.Second
-	DefaultMaxAsked = time.Minute
+	DefaultAttempts    = 5
+	DefaultBase        = 200 * time.Millisecond
+	DefaultMax         = 10 * time.Second
+	DefaultMaxAsked    = time.Minute
+	DefaultTimeout     = 30 * time.Second
+	DefaultListTimeout = 5 * time.Minute
 )
 
 // Retrier is a store that repeats what failed, if and as far as that is safe,
@@ -34,11 +37,17 @@ const (
 // Permanent errors (see IsPermanent) are returned at once. After an error other
 // than fs.ErrExist and ErrChanged, a write may still have happened.
 type Retrier struct {
-	Attempts int            // of one call, the first included
-	Base     time.Duration  // bound of the pause after the first failure, doubled by each further one
-	Max      time.Duration  // bound of every pause
-	MaxAsked time.Duration  // bound of every pause that the store asked for, see Later
-	Rand     func() float64 // in [0,1): the share of its bound that a pause takes; safe for concurrent use
+	Attempts int           // of one call, the first included
+	Base     time.Duration // bound of the pause after the first failure, doubled by each further one
+	Max      time.Duration // bound of every pause
+	MaxAsked time.Duration // bound of every pause that the store asked for, see Later
+	// Timeout bounds an attempt of Read, Swap and Remove, and ListTimeout one of
+	// List, which may take many requests, so that a connection which is dead does
+	// not cost all the time there is. Open and Create have no bound: there it is
+	// for the provider to notice that nothing moves.
+	Timeout, ListTimeout time.Duration
+
+	Rand func() float64 // in [0,1): the share of its bound that a pause takes; safe for concurrent use
 
 	store Store
 }
@@ -47,6 +56,7 @@ type Retrier struct {
 func Retry(s Store) *Retrier {
 	return &Retrier{
 		Attempts: DefaultAttempts, Base: DefaultBase, Max: DefaultMax, MaxAsked: DefaultMaxAsked,
+		Timeout: DefaultTimeout, ListTimeout: DefaultListTimeout,
 		Rand: rand.Float64, store: s,
 	}
 }
@@ -66,6 +76,20 @@ func (r *Retrier) do(ctx context.Context, attempt func() error) error {
 		if err := r.pause(ctx, failures, err); err != nil {
 			return err
 		}
+	}
+}
+
+// within returns attempt with its own time. That it is over is worth another
+// attempt, unless ctx has ended too.
+func within(ctx context.Context, timeout time.Duration, attempt func(context.Context) error) func() error {
+	return func() error {
+		bounded, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		err := attempt(bounded)
+		if errors.Is(err, context.DeadlineExceeded) && bounded.Err() != nil && ctx.Err() == nil {
+			return fmt.Errorf("no answer within %v: %w", timeout, err)
+		}
+		return err
 	}
 }
 
@@ -102,10 +126,10 @@ func (r *Retrier) bound(failures int) time.Duration {
 
 // List implements Reader.
 func (r *Retrier) List(ctx context.Context, prefix string) (infos []Info, err error) {
-	err = r.do(ctx, func() error {
+	err = r.do(ctx, within(ctx, r.ListTimeout, func(ctx context.Context) error {
 		infos, err = r.store.List(ctx, prefix)
 		return err
-	})
+	}))
 	return infos, err
 }
 
@@ -124,14 +148,14 @@ func (r *Retrier) Open(ctx context.Context, name string) (io.ReadCloser, Info, e
 
 // Remove implements Writer.
 func (r *Retrier) Remove(ctx context.Context, name string) error {
-	return r.do(ctx, func() error { return r.store.Remove(ctx, name) })
+	return r.do(ctx, within(ctx, r.Timeout, func(ctx context.Context) error { return r.store.Remove(ctx, name) }))
 }
 
 // Read implements Swapper.
 func (r *Retrier) Read(ctx context.Context, name string) (data []byte, version Version, err error) {
-	err = r.do(ctx, func() error {
+	err = r.do(ctx, within(ctx, r.Timeout, func(ctx context.Context) error {
 		data, version, err = r.store.Read(ctx, name)
 		return err
-	})
+	}))
 	return data, version, err
 }

@@ -113,15 +113,14 @@ func (m *matcher) Write(p []byte) (int, error) {
 
 // Swap implements Swapper.
 func (r *Retrier) Swap(ctx context.Context, name string, old Version, data []byte) (Version, error) {
-	s := &swap{store: r.store, ctx: ctx, name: name, old: old, data: data}
-	err := r.do(ctx, s.attempt)
+	s := &swap{store: r.store, name: name, old: old, data: data}
+	err := r.do(ctx, within(ctx, r.Timeout, s.attempt))
 	return s.won, err
 }
 
 // swap is one call of Swap.
 type swap struct {
 	store Store
-	ctx   context.Context
 	name  string
 	old   Version
 	data  []byte
@@ -129,18 +128,18 @@ type swap struct {
 	won   Version // not empty once one is known to have
 }
 
-func (s *swap) attempt() error {
+func (s *swap) attempt(ctx context.Context) error {
 	if s.doubt {
-		if err := s.look(); err != nil || s.won != "" {
+		if err := s.look(ctx); err != nil || s.won != "" {
 			return err
 		}
 	}
-	version, err := s.store.Swap(s.ctx, s.name, s.old, s.data)
+	version, err := s.store.Swap(ctx, s.name, s.old, s.data)
 	switch {
 	case err == nil:
 		s.won = version
 	case s.doubt && errors.Is(err, ErrChanged):
-		return s.settle(err)
+		return s.settle(ctx, err)
 	case !IsPermanent(err):
 		s.doubt = true
 	}
@@ -149,8 +148,8 @@ func (s *swap) attempt() error {
 
 // look finds out what became of an earlier attempt: it sets won, or returns
 // ErrChanged if the object is neither ours nor at the old version.
-func (s *swap) look() error {
-	data, version, err := s.store.Read(s.ctx, s.name)
+func (s *swap) look(ctx context.Context) error {
+	data, version, err := s.store.Read(ctx, s.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		version = ""
@@ -168,8 +167,8 @@ func (s *swap) look() error {
 
 // settle looks again after changed, the answer that an earlier attempt causes if
 // it takes effect late.
-func (s *swap) settle(changed error) error {
-	if err := s.look(); err != nil || s.won != "" {
+func (s *swap) settle(ctx context.Context, changed error) error {
+	if err := s.look(ctx); err != nil || s.won != "" {
 		return err
 	}
 	return changed

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"path"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,22 +30,33 @@ type copyCommand struct {
 	dryRun    bool
 	bandwidth bytesize
 	parallel  int
+
+	handing handOverFlags
 }
 
 func newCopyCommand(a *app) *cobra.Command {
 	return a.command(&cobra.Command{
-		Use:   "copy --source-store URL --store URL --manual",
-		Short: "Copy snapshots to another store",
-		Long: `copy brings snapshots from one store to another as they are, checks every byte, and
-lets a copy count only when it is right and what it continues is there. It never
-overwrites or removes anything. One that is interrupted is finished by running it
-again: what has arrived is not sent again. Without other flags everything that can
-be restored is copied; --dry-run shows what would be.
+		Use:   "copy --source-store URL --store URL (--owner-id ID | --manual)",
+		Short: "Take over an etcd from another store, or copy its snapshots",
+		Long: `With --owner-id copy takes over an etcd: it claims the source store, waits until the
+etcd there has stopped and its last snapshot is stored, copies exactly that, checks
+every byte, and makes the owner id the owner. A server with that owner id restores it
+from --store and serves. If the source does not answer within --wait this side decides
+without it: what the source did not store is lost then, and the exit code says so. A
+hand-over that is interrupted is finished by running it again.
+
+With --manual copy only copies, whoever serves: it brings snapshots from one store to
+another as they are, checks every byte, and lets a copy count only when it is right
+and what it continues is there. It never overwrites or removes anything. One that is
+interrupted is finished by running it again: what has arrived is not sent again.
+Without other flags everything that can be restored is copied; --dry-run shows what
+would be.
 
 Encrypted snapshots are copied without their keys. With --reencrypt they are opened
 with --identities-file, and packed for the keys in --recipients-file; what is in the
 destination already stays as it is, for whomever it was encrypted.`,
-		Example: `  etcd-ferry copy --source-store file:///var/backups/etcd --store file:///mnt/other --manual
+		Example: `  etcd-ferry copy --source-store s3://old/etcd --store s3://new/etcd --owner-id new
+  etcd-ferry copy --source-store file:///var/backups/etcd --store file:///mnt/other --manual
   etcd-ferry copy --source-store file:///var/backups/etcd --store file:///mnt/other --manual \
     --latest --bandwidth 50MiB`,
 	}, &copyCommand{source: storeFlags{source: true}})
@@ -56,21 +69,20 @@ func (c *copyCommand) flags(fs *pflag.FlagSet) {
 	c.identities.flags(fs)
 	c.output.flags(fs)
 	fs.BoolVar(&c.manual, "manual", false, "only copy, without handing etcd over")
-	fs.BoolVar(&c.selection.Latest, "latest", false, "copy the newest chain only")
-	fs.StringVar(&c.since, "since", "", "copy what it takes to restore any state from this `time` on, as 2006-01-02T15:04:05Z")
-	fs.StringVar(&c.selection.Lineage, "lineage", "", "copy this `history` of those that list shows; default: all")
+	fs.BoolVar(&c.selection.Latest, "latest", false, "with --manual: copy the newest chain only")
+	fs.StringVar(&c.since, "since", "", "with --manual: copy what it takes to restore any state from this `time` on, as 2006-01-02T15:04:05Z")
+	fs.StringVar(&c.selection.Lineage, "lineage", "", "with --manual: copy this `history` of those that list shows; default: all")
 	fs.BoolVar(&c.reencrypt, "reencrypt", false, "encrypt the copies for --recipients-file")
-	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be copied, do nothing")
+	fs.BoolVar(&c.dryRun, "dry-run", false, "with --manual: print what would be copied, do nothing")
 	fs.Var(&c.bandwidth, "bandwidth", "bytes to read in a second, from both stores together; a copy is read back; 0: as many as possible")
 	fs.IntVar(&c.parallel, "parallel", copier.DefaultParallel, "copy `N` objects at a time")
+	c.handing.flags(fs)
 }
 
 func (c *copyCommand) check() error {
 	errs := []error{c.source.check(), c.store.check(), c.output.check(), c.checkSelection()}
-	if !c.manual {
-		errs = append(errs, errors.New("give --manual: copy mode, which hands etcd over, comes with a later version"))
-	}
-	if c.source.url != "" && c.source.url == c.store.url {
+	errs = append(errs, c.checkMode())
+	if c.source.url != "" && sameStore(c.source.url, c.store.url) {
 		errs = append(errs, errors.New("--source-store and --store are the same: copy to another store"))
 	}
 	if c.parallel < 1 {
@@ -83,6 +95,28 @@ func (c *copyCommand) check() error {
 		errs = append(errs, errors.New("--recipients-file and --identities-file go with --reencrypt: without it snapshots are copied as they are"))
 	}
 	return errors.Join(errs...)
+}
+
+// checkMode looks for flags of the other mode.
+func (c *copyCommand) checkMode() error {
+	handing := c.handing.given()
+	switch {
+	case c.manual && len(handing) > 0:
+		return fmt.Errorf("%s and --manual exclude each other: --manual hands nothing over", list(handing))
+	case c.manual:
+		return nil
+	case c.selection != (copier.Selection{}) || c.since != "" || c.dryRun:
+		return errors.New("--latest, --since, --lineage and --dry-run go with --manual: what is handed over is not to be chosen")
+	}
+	return c.handing.check()
+}
+
+// sameStore reports whether two URLs name one place, however they are written.
+func sameStore(a, b string) bool {
+	x, errX := url.Parse(a)
+	y, errY := url.Parse(b)
+	return errX == nil && errY == nil && x.Scheme == y.Scheme && x.Host == y.Host &&
+		path.Clean("/"+x.Path) == path.Clean("/"+y.Path) && x.Query().Get("endpoint") == y.Query().Get("endpoint")
 }
 
 // checkSelection also reads the time.
@@ -101,6 +135,9 @@ func (c *copyCommand) checkSelection() error {
 }
 
 func (c *copyCommand) run(ctx context.Context, e *env) error {
+	if !c.manual {
+		return c.handOver(ctx, e)
+	}
 	from, to, err := c.open()
 	if err != nil {
 		return err
@@ -132,7 +169,11 @@ func (c *copyCommand) open() (from, to *archive.Archive, err error) {
 	if to, err = c.store.open(m); err != nil {
 		return nil, nil, err
 	}
-	return from, to, errors.Join(c.recipients.apply(to), c.identities.apply(from), c.identities.apply(to))
+	return from, to, c.keys(from, to)
+}
+
+func (c *copyCommand) keys(from, to *archive.Archive) error {
+	return errors.Join(c.recipients.apply(to), c.identities.apply(from), c.identities.apply(to))
 }
 
 // plannedCopy is what a dry run found.

@@ -57,6 +57,8 @@ type listed struct {
 	Problems  []problem           `json:"problems"`
 	Strays    []string            `json:"strays"`  // objects without a manifest
 	Foreign   int                 `json:"foreign"` // objects that are no snapshots
+	// Unfinished are copies into the store that go on or were cut off.
+	Unfinished []string `json:"unfinished"`
 }
 
 // chain names a full and the deltas that continue it.
@@ -82,6 +84,8 @@ func newListed(l archive.Listing) listed {
 		Problems:  []problem{},
 		Strays:    names(l.Strays),
 		Foreign:   l.Foreign,
+
+		Unfinished: append([]string{}, l.Unfinished()...),
 	}
 	for _, c := range chains {
 		listed.Chains = append(listed.Chains, newChain(c))
@@ -124,6 +128,9 @@ func (l listed) table(w io.Writer) {
 	}
 	for _, stray := range l.Strays {
 		fmt.Fprintf(w, "stray: %s has no manifest: its upload goes on now, or was cut off\n", stray)
+	}
+	for _, copying := range l.Unfinished {
+		fmt.Fprintf(w, "unfinished: %s\n", copying)
 	}
 	if l.Foreign > 0 {
 		fmt.Fprintf(w, "foreign: %d objects are not snapshots, and left alone\n", l.Foreign)

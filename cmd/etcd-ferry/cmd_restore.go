@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 	"github.com/etcd-ferry/etcd-ferry/restorer"
 )
@@ -59,13 +60,9 @@ func (c *restoreCommand) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.time, "time", "", "restore the newest state stored at or before this `time`, as 2006-01-02T15:04:05Z")
 	fs.StringVar(&t.Lineage, "lineage", "", "restore this `history` of those that list shows; default: the newest")
 	fs.StringVar(&t.Base, "base", "", "`name` of the full snapshot to begin with; default: the newest that leads there")
-	fs.StringVar(&o.EtcdVersion, "etcd-version", "", "`version` of the etcd that will run on the data dir; a snapshot that is too new for it is refused")
+	memberFlags{o}.flags(fs)
 	fs.BoolVar(&c.dryRun, "dry-run", false, "print what would be restored, do nothing")
 
-	fs.StringVar(&o.Name, "name", restorer.DefaultName, "`name` of the member")
-	fs.StringVar(&o.InitialCluster, "initial-cluster", "", "members as `NAME=URL,...`; default: this one, at "+restorer.DefaultPeerURL)
-	fs.StringVar(&o.InitialClusterToken, "initial-cluster-token", "", "`token` that the cluster id is made from; default: a new one")
-	fs.StringSliceVar(&o.PeerURLs, "initial-advertise-peer-urls", nil, "peer `URLs` of the member; default: those in --initial-cluster")
 	fs.Int64Var(&o.BumpRevision, "bump-revision", 0, "add `N` to the revision, so that it does not decrease for clients")
 	fs.BoolVar(&o.MarkCompacted, "mark-compacted", false, "end the watches of clients with an error; needs --bump-revision")
 }
@@ -116,6 +113,9 @@ func (c *restoreCommand) run(ctx context.Context, e *env) error {
 	if c.dryRun {
 		return c.output.print(e.out, planned{plan})
 	}
+	if err := adopted(ctx, a); err != nil {
+		return err
+	}
 	for _, warning := range plan.Warnings {
 		e.log.Warn("restoring in spite of this", "warning", warning)
 	}
@@ -124,6 +124,18 @@ func (c *restoreCommand) run(ctx context.Context, e *env) error {
 		return err
 	}
 	return c.output.print(e.out, done)
+}
+
+// adopted refuses a store that is being handed an etcd.
+func adopted(ctx context.Context, a *archive.Archive) error {
+	all, err := a.Adoptions(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := all.Current(); errors.Is(err, archive.ErrAdopting) {
+		return err
+	}
+	return nil
 }
 
 // restore carries out the plan, after a trial if one is asked for.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"time"
 
@@ -11,8 +12,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
 	"github.com/etcd-ferry/etcd-ferry/server"
 	"github.com/etcd-ferry/etcd-ferry/snapshotter"
+	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
 // defaultFullSchedule keeps the deltas of a restore to a quarter of a day.
@@ -23,6 +27,9 @@ type serverCommand struct {
 	keys   recipientFlags
 	etcd   etcdFlags
 	policy policyFlags
+	owner  electionFlags
+	boot   bootstrapFlags
+	access accessFlags
 
 	listen       string
 	fullSchedule string
@@ -41,7 +48,12 @@ snapshots, and answers HTTP: /healthz, /livez, /metrics, /snapshots,
 /snapshot/latest, and POST /snapshot/full and /snapshot/delta from this machine.
 It goes on through any trouble with etcd or the store until it is told to stop.
 
-Nothing is ever removed from the store unless a --keep flag says what to keep.`,
+Nothing is ever removed from the store unless a --keep flag says what to keep.
+
+With --owner-id it takes part in owner election: etcd, whose container's entrypoint is
+"etcd-ferry gate", is let run only as long as this deployment is found to be the owner
+of the store, and is stopped when a hand-over is wanted or the store could not be read
+for a lease. Name the member beside this process first in --etcd-endpoints.`,
 		Example: `  etcd-ferry server --store file:///var/backups/etcd --keep-hourly 24 --keep-daily 7`,
 	}, &serverCommand{etcd: requiredEtcd()})
 }
@@ -51,6 +63,9 @@ func (c *serverCommand) flags(fs *pflag.FlagSet) {
 	c.keys.flags(fs)
 	c.etcd.flags(fs)
 	c.policy.flags(fs)
+	c.owner.flags(fs)
+	c.boot.flags(fs)
+	c.access.flags(fs)
 	c.deltaLimit = snapshotter.DefaultDeltaLimit
 	fs.StringVar(&c.listen, "listen", server.DefaultListen, "`address` to answer HTTP on")
 	fs.StringVar(&c.fullSchedule, "full-schedule", defaultFullSchedule,
@@ -63,7 +78,7 @@ func (c *serverCommand) flags(fs *pflag.FlagSet) {
 }
 
 func (c *serverCommand) check() error {
-	errs := []error{c.store.check(), c.etcd.check(), c.policy.check()}
+	errs := []error{c.store.check(), c.etcd.check(), c.policy.check(), c.owner.check(), c.boot.check(), c.access.check()}
 	if _, err := parseSchedule(c.fullSchedule); err != nil {
 		errs = append(errs, fmt.Errorf("--full-schedule %q: %w", c.fullSchedule, err))
 	}
@@ -101,10 +116,11 @@ func (s utc) Next(after time.Time) time.Time { return s.Schedule.Next(after.UTC(
 
 func (c *serverCommand) run(ctx context.Context, e *env) error {
 	m := newMetrics()
-	a, err := c.store.open(m)
+	once, retried, err := c.store.both(m)
 	if err != nil {
 		return err
 	}
+	a := archive.New(retried)
 	if err := c.keys.apply(a); err != nil {
 		return err
 	}
@@ -113,20 +129,43 @@ func (c *serverCommand) run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer client.Close()
-	s := snapshotter.New(client, a)
-	if err := c.configure(s); err != nil {
-		return err
-	}
-	s.Log, s.Metrics = e.log, m.snapshotter()
+	backup := c.backup(client, a, e.log, m.snapshotter())
+	s := backup(syncobject.Holder{}, nil)
 	d := server.New(client, a, s)
 	d.Listen, d.Log, d.Metrics = c.listen, e.log, m.handler()
+	c.access.apply(d)
+	if c.owner.given() {
+		el, done, err := c.owner.election(context.WithoutCancel(ctx), &c.etcd, once, a)
+		if err != nil {
+			return err
+		}
+		defer done()
+		el.Log, el.Metrics = e.log, m.election()
+		el.Backup = func(h syncobject.Holder, located func(string)) server.Backup { return backup(h, located) }
+		if el.Prepare, err = c.boot.prepare(a, c.owner.dataDir, el, m); err != nil {
+			return err
+		}
+		d.Election = el
+	}
 	return d.Run(ctx)
 }
 
-func (c *serverCommand) configure(s *snapshotter.Snapshotter) (err error) {
+// backup returns what makes snapshotters, one for each time that this deployment
+// is the owner.
+func (c *serverCommand) backup(client *etcd.Client, a *archive.Archive, log *slog.Logger, m *snapshotter.Metrics,
+) func(syncobject.Holder, func(string)) *snapshotter.Snapshotter {
+	return func(h syncobject.Holder, located func(string)) *snapshotter.Snapshotter {
+		s := snapshotter.New(client, a)
+		c.configure(s)
+		s.Log, s.Metrics = log, m
+		s.Epoch, s.Lineage, s.Located = h.Epoch, h.Lineage, located
+		return s
+	}
+}
+
+func (c *serverCommand) configure(s *snapshotter.Snapshotter) {
 	s.DeltaPeriod, s.DeltaLimit, s.DeltaShare = c.deltaPeriod, int(c.deltaLimit), c.deltaShare
 	s.Policy, s.PrunePeriod = c.policy.policy, c.prunePeriod
 	s.Tool = buildVersion()
-	s.FullSchedule, err = parseSchedule(c.fullSchedule)
-	return err
+	s.FullSchedule, _ = parseSchedule(c.fullSchedule) // check has
 }

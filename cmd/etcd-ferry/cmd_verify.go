@@ -126,6 +126,9 @@ func (v verified) table(w io.Writer) {
 		}
 		row(w, "compared", against)
 	}
+	for _, copying := range v.Unfinished {
+		row(w, "unfinished", copying)
+	}
 	for _, f := range v.Findings {
 		row(w, "problem", f.Problem)
 	}

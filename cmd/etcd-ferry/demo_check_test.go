@@ -11,7 +11,7 @@ import (
 // What the demo calls lost must be found, whatever is lost.
 func TestCheckFindsWhatIsLost(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.WithoutFsync()).Client(t)
-	l := newLoad(c)
+	w := &writer{load: newLoad(c, c)}
 	var lease clientv3.LeaseID
 	must := func(err error) {
 		t.Helper()
@@ -21,19 +21,19 @@ func TestCheckFindsWhatIsLost(t *testing.T) {
 	}
 	lost := func() int64 {
 		t.Helper()
-		f, err := l.check(t.Context(), c)
+		f, err := w.check(t.Context(), c)
 		must(err)
 		return f.lost
 	}
 	write := func() {
 		t.Helper()
 		var err error
-		lease, err = l.grant(t.Context())
+		lease, err = w.grant(t.Context())
 		must(err)
-		must(l.put(t.Context(), "with lease", lease))
-		must(l.put(t.Context(), "plain", 0))
-		must(l.put(t.Context(), "gone", 0))
-		must(l.remove(t.Context(), "gone"))
+		must(w.put(t.Context(), "with lease", lease))
+		must(w.put(t.Context(), "plain", 0))
+		must(w.put(t.Context(), "gone", 0))
+		must(w.remove(t.Context(), "gone"))
 	}
 	for name, damage := range map[string]func() error{
 		"key":                func() error { _, err := c.Delete(t.Context(), "plain"); return err },

@@ -1,31 +1,25 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
-	"os/exec"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-const (
-	demoEtcd = "demo-etcd"
-	// readyPrefix begins the one line that the hidden command prints; the
-	// endpoint follows.
-	readyPrefix = "ready "
-)
+const demoEtcd = "demo-etcd"
 
-// demoEtcdCommand is a real etcd, for the demo. It ends when its standard input
-// does, so it cannot outlive the demo however that ends.
-type demoEtcdCommand struct{ dataDir string }
+// demoEtcdCommand is a real etcd, for the demo, with etcd's names for flags. It
+// ends in order at SIGTERM, as etcd does.
+type demoEtcdCommand struct {
+	dataDir, clientURL string
+
+	client url.URL // clientURL, as check has read it
+}
 
 func newDemoEtcdCommand(a *app) *cobra.Command {
 	return a.command(&cobra.Command{
@@ -37,106 +31,61 @@ func newDemoEtcdCommand(a *app) *cobra.Command {
 
 func (c *demoEtcdCommand) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.dataDir, "data-dir", "", "data `dir` of etcd")
+	fs.StringVar(&c.clientURL, "listen-client-urls", "http://127.0.0.1:2379", "`URL` for clients")
 }
 
 func (c *demoEtcdCommand) check() error {
 	if c.dataDir == "" {
 		return errors.New("--data-dir is missing")
 	}
+	u, err := url.Parse(c.clientURL)
+	if err != nil || u.Host == "" {
+		return fmt.Errorf("--listen-client-urls %q: want for example http://127.0.0.1:2379", c.clientURL)
+	}
+	c.client = *u
 	return nil
 }
 
-func (c *demoEtcdCommand) run(ctx context.Context, e *env) error {
-	etcd, err := embed.StartEtcd(demoEtcdConfig(c.dataDir))
-	if err != nil {
-		return fmt.Errorf("start etcd: %w", err)
+// run ends with ctx also while etcd waits for the lock on its database, in which
+// nothing interrupts it but the end of the process.
+func (c *demoEtcdCommand) run(ctx context.Context, _ *env) error {
+	type start struct {
+		etcd *embed.Etcd
+		err  error
 	}
-	defer etcd.Close()
+	started := make(chan start, 1)
+	go func() {
+		etcd, err := embed.StartEtcd(c.config())
+		started <- start{etcd, err}
+	}()
+	var s start
 	select {
-	case <-etcd.Server.ReadyNotify():
-		fmt.Fprintf(e.out, "%shttp://%s\n", readyPrefix, etcd.Clients[0].Addr())
-	case err := <-etcd.Err():
-		return fmt.Errorf("start etcd: %w", err)
+	case s = <-started:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	if s.err != nil {
+		return fmt.Errorf("start etcd: %w", s.err)
+	}
+	defer s.etcd.Close()
 	select {
-	case err := <-etcd.Err():
+	case err := <-s.etcd.Err():
 		return fmt.Errorf("run etcd: %w", err)
-	case <-inputEnded():
 	case <-ctx.Done():
+		return nil
 	}
-	return nil
 }
 
-// inputEnded is closed when standard input is. The read in it cannot be
-// interrupted, so nobody waits for it; the process is about to end anyway.
-func inputEnded() <-chan struct{} {
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_, _ = io.Copy(io.Discard, os.Stdin)
-	}()
-	return ended
-}
-
-// demoEtcdConfig makes etcd listen on free ports of the loopback interface.
-func demoEtcdConfig(dataDir string) *embed.Config {
+// config is that of the only member of a cluster. Its peers, which it has not,
+// find it on a free port.
+func (c *demoEtcdCommand) config() *embed.Config {
 	free := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
-	c := embed.NewConfig()
-	c.Dir = dataDir
-	c.ListenClientUrls, c.AdvertiseClientUrls = free, free
-	c.ListenPeerUrls, c.AdvertisePeerUrls = free, free
-	c.InitialCluster = c.InitialClusterFromName(c.Name)
-	c.EnableGRPCGateway = false
-	c.LogLevel = "warn"
-	return c
-}
-
-// demoProcess is a demoEtcdCommand in a process of its own.
-type demoProcess struct {
-	endpoint string
-	command  *exec.Cmd
-	input    io.Closer
-}
-
-// startDemoEtcd runs an etcd until kill is called or ctx ends. What it logs is
-// appended to logFile.
-func startDemoEtcd(ctx context.Context, dataDir, logFile string) (*demoProcess, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	p := &demoProcess{command: exec.CommandContext(ctx, self, demoEtcd, "--data-dir", dataDir)}
-	p.command.Stderr = log
-	if p.input, err = p.command.StdinPipe(); err != nil {
-		return nil, err
-	}
-	output, err := p.command.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.command.Start(); err != nil {
-		return nil, err
-	}
-	line, _ := bufio.NewReader(output).ReadString('\n') // an error shows in the line
-	endpoint, ready := strings.CutPrefix(strings.TrimSpace(line), readyPrefix)
-	if !ready {
-		p.kill()
-		return nil, fmt.Errorf("etcd did not start, see %s", logFile)
-	}
-	p.endpoint = endpoint
-	return p, nil
-}
-
-// kill ends the process as kill -9 does, and waits until it is gone.
-func (p *demoProcess) kill() {
-	_ = p.command.Process.Kill() // it fails only if the process is gone
-	_ = p.command.Wait()         // and this only tells how it ended
-	_ = p.input.Close()
+	e := embed.NewConfig()
+	e.Dir = c.dataDir
+	e.ListenClientUrls, e.AdvertiseClientUrls = []url.URL{c.client}, []url.URL{c.client}
+	e.ListenPeerUrls, e.AdvertisePeerUrls = free, free
+	e.InitialCluster = e.InitialClusterFromName(e.Name)
+	e.EnableGRPCGateway = false
+	e.LogLevel = "warn"
+	return e
 }

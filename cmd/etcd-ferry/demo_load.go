@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
 )
@@ -18,18 +20,37 @@ const (
 	demoTTL     = 3600 // seconds, of every lease
 	// demoLeaseSteps is how many steps a client does with a lease.
 	demoLeaseSteps = 300
-	eventsOfCI     = "/registry/events/ci/"
+	// demoPatience is how long a client waits for an answer.
+	demoPatience = time.Second
+	eventsOfCI   = "/registry/events/ci/"
+)
+
+// errTaken ends the demo: somebody else wrote what only a writer of ours may.
+var errTaken = errors.New("a key that is new exists already")
+
+// The etcds of a load, by their place.
+const (
+	sourceEtcd = iota
+	destinationEtcd
 )
 
 // load writes to etcd as a Kubernetes API server does, and keeps a book of what
-// etcd has acknowledged.
+// etcd has acknowledged. A writer that is refused goes to the other etcd and does
+// there what was refused, and so on until it is done: it never stops, and at its
+// end nothing is in doubt.
 type load struct {
-	etcd *clientv3.Client
+	etcds [2]*clientv3.Client
 
 	mu     sync.Mutex
 	book   map[string]entry // by key: the last acknowledged write
 	leases []clientv3.LeaseID
-	writes int // acknowledged
+	by     [2]acknowledged // what each etcd has
+}
+
+// acknowledged is what an etcd has acknowledged.
+type acknowledged struct {
+	writes      int64
+	first, last time.Time
 }
 
 // entry is the state of a key; revision 0 means deleted.
@@ -38,118 +59,169 @@ type entry struct {
 	lease    clientv3.LeaseID
 }
 
-func newLoad(c *clientv3.Client) *load { return &load{etcd: c, book: map[string]entry{}} }
+func newLoad(source, destination *clientv3.Client) *load {
+	return &load{etcds: [2]*clientv3.Client{source, destination}, book: map[string]entry{}}
+}
 
-// fill writes the keys that are there before the first snapshot.
-func (l *load) fill(ctx context.Context) error {
-	lease, err := l.grant(ctx)
-	if err != nil {
-		return err
-	}
+// writer is one client.
+type writer struct {
+	*load
+	number int
+	at     int // of etcds
+}
+
+// all runs all writers at once.
+func (l *load) all(ctx context.Context, work func(context.Context, *writer) error) error {
 	g, ctx := errgroup.WithContext(ctx)
-	for w := range demoWriters {
-		g.Go(func() error {
-			for i := w; i < demoPods; i += demoWriters {
-				if err := l.put(ctx, pod(i), 0); err != nil {
-					return err
-				}
-			}
-			for i := w; i < demoEvents; i += demoWriters {
-				if err := l.put(ctx, fmt.Sprintf("%sbuild-%05d", eventsOfCI, i), lease); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	for number := range demoWriters {
+		g.Go(func() error { return work(ctx, &writer{load: l, number: number}) })
 	}
 	return g.Wait()
+}
+
+// fill writes the keys that are there before the story begins.
+func (l *load) fill(ctx context.Context) error {
+	return l.all(ctx, func(ctx context.Context, w *writer) error {
+		lease, err := w.grant(ctx)
+		for i := w.number; err == nil && i < demoPods; i += demoWriters {
+			err = w.put(ctx, pod(i), 0)
+		}
+		for i := w.number; err == nil && i < demoEvents; i += demoWriters {
+			err = w.put(ctx, fmt.Sprintf("%sbuild-%05d", eventsOfCI, i), lease)
+		}
+		return err
+	})
 }
 
 func pod(i int) string { return fmt.Sprintf("/registry/pods/team-%02d/app-%05d", i%40, i) }
 
 // run writes until stop ends; a write that was begun is brought to its end.
 func (l *load) run(ctx, stop context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for w := range demoWriters {
-		g.Go(func() error {
-			var lease clientv3.LeaseID
-			var err error
-			for i := 0; err == nil && stop.Err() == nil; i++ {
-				if i%demoLeaseSteps == 0 {
-					lease, err = l.grant(ctx)
-				}
-				if err == nil {
-					err = l.step(ctx, w, i, lease)
-				}
+	return l.all(ctx, func(ctx context.Context, w *writer) (err error) {
+		var lease clientv3.LeaseID
+		for i := 0; err == nil && stop.Err() == nil; i++ {
+			if i%demoLeaseSteps == 0 {
+				lease, err = w.grant(ctx)
 			}
-			return err
-		})
-	}
-	return g.Wait()
+			if err == nil {
+				err = w.step(ctx, i, lease)
+			}
+		}
+		return err
+	})
 }
 
-// step does the i-th write of a writer. No two writers touch the same key.
-func (l *load) step(ctx context.Context, writer, i int, lease clientv3.LeaseID) error {
-	mine := pod(writer + demoWriters*rand.N(demoPods/demoWriters))
+// step does the i-th write. No two writers touch the same key.
+func (w *writer) step(ctx context.Context, i int, lease clientv3.LeaseID) error {
+	mine := pod(w.number + demoWriters*rand.N(demoPods/demoWriters))
 	switch i % 8 {
 	case 0:
-		return l.create(ctx, fmt.Sprintf("/registry/jobs/batch/job-%02d-%06d", writer, i))
+		return w.create(ctx, fmt.Sprintf("/registry/jobs/batch/job-%02d-%06d", w.number, i))
 	case 1:
-		return l.put(ctx, fmt.Sprintf("/registry/events/default/node-%02d-%06d", writer, i), lease)
+		return w.put(ctx, fmt.Sprintf("/registry/events/default/node-%02d-%06d", w.number, i), lease)
 	case 2:
-		return l.put(ctx, fmt.Sprintf("/registry/leases/kube-node-lease/node-%02d", writer), lease)
+		return w.put(ctx, fmt.Sprintf("/registry/leases/kube-node-lease/node-%02d", w.number), lease)
 	case 3:
-		return l.remove(ctx, mine)
+		return w.remove(ctx, mine)
 	default:
-		return l.put(ctx, mine, 0)
+		return w.put(ctx, mine, 0)
 	}
 }
 
-func (l *load) grant(ctx context.Context) (clientv3.LeaseID, error) {
-	r, err := l.etcd.Grant(ctx, demoTTL)
-	if err != nil {
-		return 0, fmt.Errorf("grant a lease: %w", err)
+// insist asks one etcd and the other until one does what is asked.
+func (w *writer) insist(ctx context.Context, ask func(context.Context, *clientv3.Client) error) error {
+	for {
+		patience, cancel := context.WithTimeout(ctx, demoPatience)
+		err := ask(patience, w.etcds[w.at])
+		cancel()
+		if err == nil || errors.Is(err, errTaken) || errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return err
+		}
+		if err := pause(ctx, demoLook); err != nil {
+			return err
+		}
+		w.at = 1 - w.at
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.leases = append(l.leases, r.ID)
-	return r.ID, nil
 }
 
-func (l *load) put(ctx context.Context, key string, lease clientv3.LeaseID) error {
-	r, err := l.etcd.Put(ctx, key, object(key), clientv3.WithLease(lease))
-	if err != nil {
-		return fmt.Errorf("put: %w", err)
-	}
-	l.acknowledged(key, entry{r.Header.Revision, lease})
-	return nil
+func (w *writer) grant(ctx context.Context) (id clientv3.LeaseID, err error) {
+	err = w.insist(ctx, func(ctx context.Context, c *clientv3.Client) error {
+		r, err := c.Grant(ctx, demoTTL)
+		if err == nil {
+			id = r.ID
+		}
+		return err
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leases = append(w.leases, id)
+	return id, err
 }
 
-// create writes a key that must not exist, as the API server creates objects.
-func (l *load) create(ctx context.Context, key string) error {
-	absent := clientv3.Compare(clientv3.ModRevision(key), "=", 0)
-	r, err := l.etcd.Txn(ctx).If(absent).Then(clientv3.OpPut(key, object(key))).Commit()
-	if err != nil {
-		return fmt.Errorf("transaction: %w", err)
-	}
-	if !r.Succeeded {
-		return errors.New("transaction: a new key exists already: " + key)
-	}
-	l.acknowledged(key, entry{r.Header.Revision, 0})
-	return nil
+func (w *writer) put(ctx context.Context, key string, lease clientv3.LeaseID) error {
+	return w.insist(ctx, func(ctx context.Context, c *clientv3.Client) error {
+		r, err := c.Put(ctx, key, object(key), clientv3.WithLease(lease))
+		if err == nil {
+			w.acknowledged(key, entry{r.Header.Revision, lease})
+		}
+		return err
+	})
 }
 
-func (l *load) remove(ctx context.Context, key string) error {
-	if _, err := l.etcd.Delete(ctx, key); err != nil {
-		return fmt.Errorf("delete: %w", err)
-	}
-	l.acknowledged(key, entry{})
-	return nil
+// create writes a key that must not exist, as the API server creates objects. One
+// that exists with the same value is its own, of a try that was not answered.
+func (w *writer) create(ctx context.Context, key string) error {
+	absent, value := clientv3.Compare(clientv3.ModRevision(key), "=", 0), object(key)
+	return w.insist(ctx, func(ctx context.Context, c *clientv3.Client) error {
+		r, err := c.Txn(ctx).If(absent).Then(clientv3.OpPut(key, value)).Else(clientv3.OpGet(key)).Commit()
+		if err != nil {
+			return err
+		}
+		revision := r.Header.Revision
+		if !r.Succeeded {
+			there := r.Responses[0].GetResponseRange().Kvs[0]
+			if string(there.Value) != value {
+				return fmt.Errorf("%s: %w", key, errTaken)
+			}
+			revision = there.ModRevision
+		}
+		w.acknowledged(key, entry{revision, 0})
+		return nil
+	})
 }
 
-// removeEvents deletes thousands of keys in one revision, which it returns.
+func (w *writer) remove(ctx context.Context, key string) error {
+	return w.insist(ctx, func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.Delete(ctx, key)
+		if err == nil {
+			w.acknowledged(key, entry{})
+		}
+		return err
+	})
+}
+
+func (w *writer) acknowledged(key string, e entry) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.book[key] = e
+	w.count(w.at, now)
+}
+
+// count counts one more write. The caller holds mu.
+func (l *load) count(at int, now time.Time) {
+	a := &l.by[at]
+	if a.writes == 0 {
+		a.first = now
+	}
+	a.writes++
+	a.last = now
+}
+
+// removeEvents has the source delete thousands of keys in one revision, which it
+// returns.
 func (l *load) removeEvents(ctx context.Context) (revision, keys int64, err error) {
-	r, err := l.etcd.Delete(ctx, eventsOfCI, clientv3.WithPrefix())
+	r, err := l.etcds[sourceEtcd].Delete(ctx, eventsOfCI, clientv3.WithPrefix())
 	if err != nil {
 		return 0, 0, fmt.Errorf("delete a prefix: %w", err)
 	}
@@ -158,22 +230,15 @@ func (l *load) removeEvents(ctx context.Context) (revision, keys int64, err erro
 	for i := range demoEvents {
 		l.book[fmt.Sprintf("%sbuild-%05d", eventsOfCI, i)] = entry{}
 	}
-	l.writes++
+	l.count(sourceEtcd, time.Now())
 	return r.Header.Revision, r.Deleted, nil
 }
 
-func (l *load) acknowledged(key string, e entry) {
+// acknowledgedBy returns what an etcd has acknowledged so far.
+func (l *load) acknowledgedBy(at int) acknowledged {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.book[key] = e
-	l.writes++
-}
-
-// count returns how many writes were acknowledged so far.
-func (l *load) count() int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return int64(l.writes)
+	return l.by[at]
 }
 
 // object returns a value of about 800 bytes, different at every call.

@@ -2,251 +2,267 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"os"
+	"net/http"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
+	"github.com/etcd-ferry/etcd-ferry/copier"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
-	"github.com/etcd-ferry/etcd-ferry/restorer"
-	"github.com/etcd-ferry/etcd-ferry/snapshotter"
+	"github.com/etcd-ferry/etcd-ferry/server"
 )
 
 const (
-	demoDeltas      = 5 // while the writers write
-	demoDeltaPeriod = time.Second
+	demoBefore = 6 * time.Second // of writes at A, before it is asked to hand over
+	demoByHand = 4 * time.Second // for an etcd past the gate to serve, which it must not
 )
 
 // play tells the whole story. The error says what was lost, or what failed.
-func (d *demo) play(ctx context.Context) error {
-	d.tell("A real etcd starts in a process of its own, its data in %s", d.path("etcd"))
-	writes, hash, err := d.live(ctx)
+func (d *demo) play(ctx context.Context) (err error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	a, err := newDeployment(ctx, "A", d.self)
 	if err != nil {
 		return err
 	}
-	if err := d.restore(ctx, hash.Revision); err != nil {
-		return err
-	}
-	return d.compare(ctx, writes, hash)
-}
-
-// running is an etcd that runs, and clients of it.
-type running struct {
-	*demoProcess
-	ferry  *etcd.Client
-	client *clientv3.Client
-}
-
-// start runs an etcd on a data dir until stop is called.
-func (d *demo) start(ctx context.Context, dataDir string) (r *running, stop func(), err error) {
-	p, err := startDemoEtcd(ctx, dataDir, d.path("etcd.log"))
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := clientv3.New(clientv3.Config{Context: ctx, Endpoints: []string{p.endpoint}, Logger: zap.NewNop()})
-	if err != nil {
-		p.kill()
-		return nil, nil, err
-	}
-	ferry, err := etcd.Dial(ctx, etcd.Config{Endpoints: []string{p.endpoint}})
-	if err != nil {
-		p.kill()
-		return nil, nil, errors.Join(err, client.Close())
-	}
-	d.tell("etcd answers at %s", p.endpoint)
-	stop = func() {
-		p.kill()
-		_ = client.Close() // its etcd is gone anyway
-		_ = ferry.Close()
-	}
-	return &running{p, ferry, client}, stop, nil
-}
-
-// live is the first life of the etcd, up to the disaster. It returns what was
-// written, and the hash of what was there at the end.
-func (d *demo) live(ctx context.Context) (*load, snapshot.HashKV, error) {
-	r, stop, err := d.start(ctx, d.path("etcd"))
-	if err != nil {
-		return nil, snapshot.HashKV{}, err
-	}
-	defer stop()
-	writes := newLoad(r.client)
-	if err := writes.fill(ctx); err != nil {
-		return nil, snapshot.HashKV{}, err
-	}
-	d.tell("%s keys are in it, like those of a Kubernetes cluster; %d clients go on writing", count(writes.count()), demoWriters)
-	s := snapshotter.New(r.ferry, d.archive)
-	s.Log, s.Tool = d.log, buildVersion()
-	s.DeltaShare = math.Inf(1) // the story has one full
-	if err := d.backUp(ctx, s, writes); err != nil {
-		return nil, snapshot.HashKV{}, err
-	}
-	hash, err := d.hash(ctx, r.ferry)
-	if err != nil {
-		return nil, hash, err
-	}
-	d.tell("etcd is at revision %s, the hash of its key space is %08x", count(hash.Revision), hash.Hash)
-	r.kill()
-	if err := os.RemoveAll(d.path("etcd")); err != nil {
-		return nil, hash, err
-	}
-	d.tell("DISASTER: etcd was killed (kill -9) and its data dir deleted")
-	return writes, hash, nil
-}
-
-// backUp takes snapshots while clients write, and a last one when they have
-// stopped.
-func (d *demo) backUp(ctx context.Context, s *snapshotter.Snapshotter, writes *load) error {
-	writing, enough := context.WithCancel(ctx)
-	defer enough()
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return writes.run(gctx, writing) })
-	g.Go(func() error {
-		defer enough()
-		return d.snapshots(gctx, s, writes)
-	})
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	d.tell("The clients have stopped: etcd has acknowledged %s writes", count(writes.count()))
-	return d.delta(ctx, s)
-}
-
-// snapshots takes a full and some deltas, while the load does its worst.
-func (d *demo) snapshots(ctx context.Context, s *snapshotter.Snapshotter, writes *load) error {
-	began := time.Now()
-	full, err := s.Full(ctx)
+	defer a.client.Close()
+	b, err := newDeployment(ctx, "B", d.self)
 	if err != nil {
 		return err
 	}
-	d.tell("Full snapshot, while they write: %s from etcd are %s in the store, in %s",
-		bytesize(full.PlainSize), bytesize(full.StoredSize), seconds(time.Since(began)))
-	tick := time.NewTicker(demoDeltaPeriod)
-	defer tick.Stop()
-	for i := range demoDeltas {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if err := d.disturb(ctx, i, full, writes); err != nil {
-			return err
-		}
-		if err := d.delta(ctx, s); err != nil {
-			return err
-		}
+	defer b.client.Close()
+	d.tell("Deployments A and B, each with a container in a directory. A starts: a server, and an etcd behind its gate")
+	defer a.stop()
+	a.start(ctx, fail)
+	if err := a.await(ctx, "/healthz"); err != nil {
+		return err
 	}
-	return nil
+	defer b.stop()
+	s := &story{demo: d, a: a, b: b, startB: func() { b.start(ctx, fail) }, load: newLoad(a.client, b.client)}
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	if err := s.ferry(ctx); err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	return s.compare(ctx)
 }
 
-// disturb does what breaks naive backups, before the i-th delta.
-func (d *demo) disturb(ctx context.Context, i int, full snapshot.Manifest, writes *load) error {
-	switch i {
-	case 1:
-		revision, keys, err := writes.removeEvents(ctx)
-		if err != nil {
-			return err
-		}
-		d.tell("A client deletes %s keys in one revision, %s", count(keys), count(revision))
-	case 3:
-		if err := compact(ctx, writes.etcd, full.Last); err != nil {
-			return err
-		}
-		d.tell("etcd is compacted: it forgets what was before revision %s", count(full.Last))
-	}
-	return nil
+// story is the state of a performance.
+type story struct {
+	*demo
+	a, b   *deployment
+	startB func()
+	load   *load
+
+	unready time.Time // A's readiness is not 200 any more
+	read    time.Time // the first that B serves
+	outcome copier.Outcome
 }
 
-func compact(ctx context.Context, c *clientv3.Client, revision int64) error {
-	if _, err := c.Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+// prepare fills A.
+func (s *story) prepare(ctx context.Context) error {
+	s.tell("A serves. It gets keys like those of a Kubernetes cluster")
+	if err := s.load.fill(ctx); err != nil {
+		return err
+	}
+	revision, keys, err := s.load.removeEvents(ctx)
+	if err != nil {
+		return err
+	}
+	s.tell("%s keys were written, and %s of them deleted in one revision", count(s.load.acknowledgedBy(sourceEtcd).writes-1), count(keys))
+	if _, err := s.a.client.Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 		return fmt.Errorf("compact: %w", err)
 	}
 	return nil
 }
 
-func (d *demo) delta(ctx context.Context, s *snapshotter.Snapshotter) error {
-	m, err := s.Delta(ctx)
+// ferry hands over from A to B while clients write.
+func (s *story) ferry(ctx context.Context) error {
+	writing, enough := context.WithCancel(ctx)
+	defer enough()
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.load.run(gctx, writing) })
+	g.Go(func() error {
+		defer enough()
+		return s.underLoad(gctx)
+	})
+	return g.Wait()
+}
+
+// underLoad is what happens while clients write.
+func (s *story) underLoad(ctx context.Context) error {
+	s.tell("%d clients write to A from now on, and never stop", demoWriters)
+	if err := errors.Join(pause(ctx, demoBefore), s.backedUp(ctx)); err != nil {
+		return err
+	}
+	s.tell("$ etcd-ferry copyop initiate --server %s", s.a.server)
+	if _, err := s.self.output(ctx, "copyop", "initiate", "--server", s.a.server); err != nil {
+		return err
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.watchSource(gctx) })
+	g.Go(func() error {
+		if err := s.copy(gctx); err != nil {
+			return err
+		}
+		s.tell("B starts: its server restores what was handed over, and lets etcd in")
+		s.startB()
+		return s.firstRead(gctx)
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	s.tell("The clients go on at B")
+	return s.byHand(ctx)
+}
+
+// backedUp tells what A's container has.
+func (s *story) backedUp(ctx context.Context) error {
+	l, err := s.a.stored(ctx)
 	if err != nil {
 		return err
 	}
-	if m.Name == "" {
-		d.tell("Delta: nothing new")
-		return nil
+	var fulls, deltas, bytes int64
+	for _, m := range l.Manifests {
+		bytes += m.StoredSize
+		if m.Kind == snapshot.Full {
+			fulls++
+		} else {
+			deltas++
+		}
 	}
-	d.tell("Delta: revisions %s to %s, %s events, %s in the store", count(m.First), count(m.Last), count(m.Events), bytesize(m.StoredSize))
+	s.tell("A has acknowledged %s writes. Its container has %d full snapshots and %d deltas, together %s",
+		count(s.load.acknowledgedBy(sourceEtcd).writes), fulls, deltas, bytesize(bytes))
 	return nil
 }
 
-// hash returns the hash at the newest revision.
-func (d *demo) hash(ctx context.Context, c *etcd.Client) (snapshot.HashKV, error) {
-	st, err := c.Status(ctx)
-	if err != nil {
-		return snapshot.HashKV{}, err
-	}
-	return c.HashKV(ctx, st.Revision)
-}
-
-// restore brings the data dir back from the store.
-func (d *demo) restore(ctx context.Context, revision int64) error {
-	listing, err := d.archive.List(ctx)
-	if err != nil {
-		return err
-	}
-	for _, w := range snapshot.Windows(listing.Manifests) {
-		d.tell("What is left is the store, with %d snapshots: %s can be restored", len(listing.Manifests), w)
-	}
-	plan, err := restorer.NewPlan(listing, restorer.Options{})
-	if err != nil {
-		return err
-	}
-	res, err := restorer.New(d.archive).Do(ctx, plan, d.path("restored"))
-	if err != nil {
-		return err
-	}
-	d.tell("Restored revision %s in %s: the full snapshot, and %s events at %s a second", count(res.Revision),
-		seconds(time.Duration(res.Seconds*float64(time.Second))), count(res.Events), count(int64(float64(res.Events)/res.DeltasSeconds)))
-	if res.Revision != revision {
-		return fmt.Errorf("etcd was at revision %d, %d was restored", revision, res.Revision)
+// watchSource tells what can be seen of A until it has handed over.
+func (s *story) watchSource(ctx context.Context) error {
+	for before := server.Owner; before != server.Ceded; {
+		status, err := s.a.ask(ctx, "/healthz", nil)
+		if err != nil {
+			return err
+		}
+		if s.unready.IsZero() && status != http.StatusOK {
+			s.unready = time.Now()
+			s.tell("A's readiness probe answers %d", status)
+		}
+		role, err := s.a.role(ctx)
+		if err != nil {
+			return err
+		}
+		if role != before {
+			s.tell("A is in state %s", role)
+			before = role
+		}
+		if err := pause(ctx, demoLook); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// compare starts etcd on the restored data and checks that nothing is missing.
-func (d *demo) compare(ctx context.Context, writes *load, want snapshot.HashKV) error {
-	r, stop, err := d.start(ctx, d.path("restored"))
+// copy runs the destination's side to its end.
+func (s *story) copy(ctx context.Context) error {
+	s.tell("$ etcd-ferry copy --owner-id B --source-store %s --store %s", s.a.container(), s.b.container())
+	said, err := s.self.output(ctx, append([]string{
+		"copy", "--owner-id", s.b.name, "--source-store", s.a.container(), "--store", s.b.container(), "-o", "json",
+	}, demoPolling...)...)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	// A hash covers what is above the compacted revision, so both must be
-	// compacted alike to be compared.
-	if err := compact(ctx, r.client, want.CompactRevision); err != nil {
-		return err
+	if err := json.Unmarshal(said, &s.outcome); err != nil {
+		return fmt.Errorf("what copy says: %w", err)
 	}
-	got, err := d.hash(ctx, r.ferry)
+	o := s.outcome
+	s.tell("Everything up to revision %s is in B's container, checked, and B the owner: %d snapshot of %s, decided by the %s",
+		count(o.ThroughRevision), o.Snapshots, bytesize(o.Bytes), o.DecidedBy)
+	return nil
+}
+
+// firstRead waits for the first read that B serves.
+func (s *story) firstRead(ctx context.Context) error {
+	for !s.b.serves(ctx) {
+		if err := pause(ctx, demoLook); err != nil {
+			return err
+		}
+	}
+	s.read = time.Now()
+	s.tell("B serves reads")
+	return nil
+}
+
+// byHand makes sure that A does not serve again.
+func (s *story) byHand(ctx context.Context) error {
+	served, err := s.a.pastTheGate(ctx, demoByHand)
 	if err != nil {
 		return err
 	}
-	if got != want {
-		return fmt.Errorf("etcd was %+v, the restored one is %+v", want, got)
+	if served {
+		return errors.New("an etcd that was started on A past the gate serves")
 	}
-	d.tell("It is at revision %s, the hash of its key space is %08x: the same", count(got.Revision), got.Hash)
-	found, err := writes.check(ctx, r.client)
+	s.tell("Somebody has started an etcd on A by hand, past the gate: in %s it has served nobody, its database is locked", seconds(demoByHand))
+	return nil
+}
+
+// compare holds what B has against what was ever acknowledged, and tells the
+// figures.
+func (s *story) compare(ctx context.Context) error {
+	final, err := s.final(ctx)
 	if err != nil {
 		return err
 	}
-	d.tell("Looked at one by one: %s keys, %s deleted ones, %d leases with %s keys attached",
-		count(found.keys), count(found.deleted), found.leases, count(found.attached))
-	d.tell("lost: %d of %s acknowledged writes", found.lost, count(writes.count()))
-	if found.lost > 0 {
+	hash, err := s.b.hash(ctx, final.HashKV.Revision)
+	if err != nil {
+		return err
+	}
+	found, err := s.load.check(ctx, s.b.client)
+	if err != nil {
+		return err
+	}
+	atA, atB := s.load.acknowledgedBy(sourceEtcd), s.load.acknowledgedBy(destinationEtcd)
+	s.tell(`The clients have stopped, everything is looked at one by one
+
+  acknowledged  %s writes: %s by A, %s by B
+  restored      %s keys, %s deleted ones, %d leases with %s keys attached
+  lost          %d of %s acknowledged writes
+  hash          %08x at the end of A, %08x in B: of the key space at revision %s
+  downtime      %s from the last write of A to the first read of B, %s from A's first 503
+`,
+		count(atA.writes+atB.writes), count(atA.writes), count(atB.writes),
+		count(found.keys), count(found.deleted), found.leases, count(found.attached),
+		found.lost, count(atA.writes+atB.writes),
+		final.HashKV.Hash, hash.Hash, count(hash.Revision),
+		seconds(s.read.Sub(atA.last)), seconds(s.read.Sub(s.unready)))
+	switch {
+	case found.lost > 0:
 		return fmt.Errorf("%d acknowledged writes were lost", found.lost)
+	case hash != *final.HashKV:
+		return fmt.Errorf("etcd was %+v on A, it is %+v in B", *final.HashKV, hash)
+	case atB.first.Before(atA.last):
+		return errors.New("both served: B acknowledged a write before the last one of A")
+	case s.outcome.Lossy || s.outcome.DecidedBy != "source":
+		return fmt.Errorf("the hand-over was not the source's: %+v", s.outcome)
 	}
 	return nil
+}
+
+// final returns A's final snapshot.
+func (s *story) final(ctx context.Context) (snapshot.Manifest, error) {
+	l, err := s.a.stored(ctx)
+	if err != nil {
+		return snapshot.Manifest{}, err
+	}
+	for _, m := range l.Manifests {
+		if m.Final && m.OperationID == s.outcome.OperationID && m.HashKV != nil {
+			return m, nil
+		}
+	}
+	return snapshot.Manifest{}, errors.New("there is no final snapshot with a hash in the container of A")
 }

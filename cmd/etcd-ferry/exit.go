@@ -6,10 +6,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/etcd-ferry/etcd-ferry/copier"
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/delta"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
 const (
@@ -44,11 +46,11 @@ type exit struct {
 var exits = []exit{
 	{codeDone, "done", nil},
 	{codeFailed, "failed", nil},
-	{2, "wrong usage, nothing was done", []error{errUsage}},
-	{3, "conflict: another destination has the hand-over", nil},
-	{4, "not ready, and force was refused", nil},
-	{5, "reclaimed by the source", nil},
-	{6, "done, but lossy", nil},
+	{2, "wrong usage, nothing was done", []error{errUsage, copier.ErrUnsafe}},
+	{3, "conflict: another destination has the hand-over, or it is too late", []error{syncobject.ErrConflict, errConflict}},
+	{4, "not ready, and force was refused", []error{copier.ErrNotReady}},
+	{5, "reclaimed by the source", []error{copier.ErrReclaimed}},
+	{6, "done, but lossy", []error{copier.ErrLossy}},
 	{7, "nothing to restore", []error{snapshot.ErrNothing, snapshot.ErrWindow}},
 	{8, "corrupt, or a gap in the history", []error{
 		archive.ErrCorrupt, delta.ErrCorrupt, etcd.ErrTrailer, snapshot.ErrGap, delta.ErrGap, snapshot.ErrLineage,

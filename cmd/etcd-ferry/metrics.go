@@ -7,7 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/etcd-ferry/etcd-ferry/copier"
 	"github.com/etcd-ferry/etcd-ferry/server"
+	"github.com/etcd-ferry/etcd-ferry/server/bootstrap"
 	"github.com/etcd-ferry/etcd-ferry/snapshotter"
 	"github.com/etcd-ferry/etcd-ferry/store"
 )
@@ -31,5 +33,11 @@ func (m *metrics) store(role string, s store.Store) store.Store {
 }
 
 func (m *metrics) snapshotter() *snapshotter.Metrics { return snapshotter.NewMetrics(m.registry) }
+
+func (m *metrics) election() *server.ElectionMetrics { return server.NewElectionMetrics(m.registry) }
+
+func (m *metrics) bootstrap() *bootstrap.Metrics { return bootstrap.NewMetrics(m.registry) }
+
+func (m *metrics) handOver() *copier.Metrics { return copier.NewMetrics(m.registry) }
 
 func (m *metrics) handler() http.Handler { return server.MetricsHandler(m.registry) }

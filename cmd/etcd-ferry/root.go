@@ -57,7 +57,7 @@ Results go to standard output, logs and progress to standard error.`,
 	root.AddCommand(
 		newServerCommand(a), newSnapshotCommand(a), newRestoreCommand(a),
 		newListCommand(a), newVerifyCommand(a), newPruneCommand(a), newCopyCommand(a),
-		newGateCommand(a), newVersionCommand(a), newDemoCommand(a), newDemoEtcdCommand(a),
+		newGateCommand(a), newCopyopCommand(a), newDoctorCommand(a), newVersionCommand(a), newDemoCommand(a), newDemoEtcdCommand(a),
 	)
 	return root
 }

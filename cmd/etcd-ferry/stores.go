@@ -55,11 +55,29 @@ func (s *storeFlags) check() error {
 
 // open returns the archive in the store, without looking whether it is there.
 func (s *storeFlags) open(m *metrics) (*archive.Archive, error) {
-	provider, prefix, err := s.provider()
+	wrapped, err := s.wrapped(m)
 	if err != nil {
 		return nil, err
 	}
-	return archive.New(store.Prefix(store.Retry(m.store(s.role(), provider)), prefix)), nil
+	return archive.New(wrapped), nil
+}
+
+// wrapped returns the store, counted and retried, without looking whether it is
+// there.
+func (s *storeFlags) wrapped(m *metrics) (store.Store, error) {
+	_, retried, err := s.both(m)
+	return retried, err
+}
+
+// both returns the store, counted, once so that every call is one attempt, and
+// once so that calls are repeated.
+func (s *storeFlags) both(m *metrics) (once, retried store.Store, err error) {
+	provider, prefix, err := s.provider()
+	if err != nil {
+		return nil, nil, err
+	}
+	counted := m.store(s.role(), provider)
+	return store.Prefix(counted, prefix), store.Prefix(store.Retry(counted), prefix), nil
 }
 
 // provider returns the store that the flags name, and the prefix of the names

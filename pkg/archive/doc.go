@@ -12,6 +12,10 @@
 // manifest first. Objects are created and never changed, so a manifest that was
 // read once stays true and is remembered.
 //
+// A stray may hold what nothing else does: the last writes of an etcd whose
+// sidecar died. So nobody restores past one in silence, unless an object
+// "incoming-….json" says that it is a copy on its way: see Announce.
+//
 // Reading checks everything the manifest says of the bytes, stored and plain.
 // The checks are complete when the reader says io.EOF, and only then: a consumer
 // must not act on what it read before it saw that.

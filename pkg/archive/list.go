@@ -29,6 +29,8 @@ type Listing struct {
 	// Strays are objects without a manifest: an upload that goes on now or was
 	// cut off, or a removal that was. In name order, names without the folder.
 	Strays []store.Info
+	// Announcements tell which strays are copies, see Incoming.
+	Announcements []Announcement
 	// Foreign counts objects whose names are not a snapshot's. They are left
 	// alone.
 	Foreign int
@@ -52,8 +54,14 @@ func (a *Archive) List(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return Listing{}, err
 	}
+	announcements, err := a.readAnnouncements(ctx, found.announcements)
+	if err != nil {
+		return Listing{}, err
+	}
 	a.forget(found)
-	return Listing{Manifests: manifests, Problems: problems, Strays: found.strays(), Foreign: found.foreign}, nil
+	return Listing{
+		Manifests: manifests, Problems: problems, Strays: found.strays(), Announcements: announcements, Foreign: found.foreign,
+	}, nil
 }
 
 // forget drops the manifests that are not listed any more.
@@ -66,6 +74,7 @@ func (a *Archive) forget(c contents) {
 // contents are the objects of the folder by role; keys are snapshot names.
 type contents struct {
 	objects, manifests map[string]store.Info
+	announcements      []store.Info
 	foreign            int
 }
 
@@ -75,6 +84,8 @@ func sortOut(infos []store.Info) contents {
 		name, isManifest := strings.CutSuffix(strings.TrimPrefix(info.Name, folder), snapshot.ManifestSuffix)
 		_, err := snapshot.Parse(name)
 		switch {
+		case isAnnouncement(info.Name):
+			c.announcements = append(c.announcements, info)
 		case err != nil:
 			c.foreign++
 		case isManifest:

@@ -30,6 +30,15 @@ func (a *Archive) Save(ctx context.Context, m snapshot.Manifest, plain io.Reader
 // Put is Save without the manifest: what it stores does not count before the
 // manifest it returns is encoded and given to Commit.
 func (a *Archive) Put(ctx context.Context, m snapshot.Manifest, plain io.Reader) (snapshot.Manifest, error) {
+	m, err := a.put(ctx, m, plain)
+	if err != nil {
+		return m, err
+	}
+	return m, a.readBack(ctx, m)
+}
+
+// put is Put without reading back.
+func (a *Archive) put(ctx context.Context, m snapshot.Manifest, plain io.Reader) (snapshot.Manifest, error) {
 	to, err := a.recipients()
 	if err != nil {
 		return m, err
@@ -39,8 +48,7 @@ func (a *Archive) Put(ctx context.Context, m snapshot.Manifest, plain io.Reader)
 	if err != nil {
 		return m, fmt.Errorf("store %s: %w", m.Name, err)
 	}
-	m = packed.describe(m)
-	return m, a.readBack(ctx, m)
+	return packed.describe(m), nil
 }
 
 // SaveBuffer is Save for a snapshot that is packed and closed already. It may be

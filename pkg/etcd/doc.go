@@ -17,6 +17,11 @@
 // least one key, hence a revision missing from the stream is a lost event; the
 // format in package delta refuses to hide one.
 //
+// The raft fence keeps all members of a cluster from applying any write, until
+// it is lifted. What concerns an etcd on this machine is in package fence, which
+// ends it and keeps it from serving, and in package datadir, which reads what it
+// has left.
+//
 // Not promised: leases that never had a key attached, and changes of users,
 // roles and alarms, are not in the event stream. AuthRevision in Status tells
 // when a new full snapshot is due.

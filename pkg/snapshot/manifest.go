@@ -1,10 +1,7 @@
 package snapshot
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -72,24 +69,15 @@ type HashKV struct {
 // Snapshot returns what the manifest's name says.
 func (m Manifest) Snapshot() (Snapshot, error) { return Parse(m.Name) }
 
-const digestKey = `  "sha256": "`
-
-// Encode returns the manifest as JSON whose last member is the sha256 of every
-// byte before that member's line, so that no byte can change unnoticed.
+// Encode returns the manifest sealed.
 func (m Manifest) Encode() ([]byte, error) {
 	m.Version = ManifestVersion
 	m.Time = m.Time.UTC()
-	body, err := json.MarshalIndent(m, "", "  ")
+	data, err := Seal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode manifest of %s: %w", m.Name, err)
 	}
-	body = append(bytes.TrimSuffix(body, []byte("\n}")), ",\n"...)
-	return append(body, digestLine(body)...), nil
-}
-
-func digestLine(body []byte) []byte {
-	sum := sha256.Sum256(body)
-	return fmt.Appendf(nil, "%s%s\"\n}\n", digestKey, hex.EncodeToString(sum[:]))
+	return data, nil
 }
 
 // DecodeManifest is the inverse of Encode. It refuses a manifest with a changed
@@ -97,14 +85,7 @@ func digestLine(body []byte) []byte {
 // not know are ignored.
 func DecodeManifest(data []byte) (Manifest, error) {
 	var m Manifest
-	at := bytes.LastIndex(data, []byte(digestKey))
-	if at < 0 {
-		return m, fmt.Errorf("%w: no digest", ErrManifest)
-	}
-	if !bytes.Equal(data[at:], digestLine(data[:at])) {
-		return m, fmt.Errorf("%w: its digest does not match its content", ErrManifest)
-	}
-	if err := json.Unmarshal(data, &m); err != nil {
+	if err := Unseal(data, &m); err != nil {
 		return Manifest{}, fmt.Errorf("%w: %w", ErrManifest, err)
 	}
 	if err := m.check(); err != nil {

@@ -8,14 +8,12 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/iotest"
 
 	"github.com/etcd-ferry/etcd-ferry/store"
 	"github.com/etcd-ferry/etcd-ferry/store/azure"
@@ -41,7 +39,7 @@ func open(t *testing.T, cfg azure.Config) *azure.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.BlockSize = blockSize
+	s.PartSize = blockSize
 	return s
 }
 
@@ -54,30 +52,16 @@ func create(t *testing.T, s store.Store, name, content string) store.Info {
 	return info
 }
 
-// everything makes every call on a store, and returns how they ended.
-func everything(t *testing.T, s *azure.Store) map[string]error {
-	t.Helper()
-	errs := map[string]error{}
-	_, errs["list"] = s.List(t.Context(), "")
-	_, _, errs["open"] = s.Open(t.Context(), "a")
-	_, errs["open at"] = s.OpenAt(t.Context(), "a", 1, "1")
-	_, _, errs["read"] = s.Read(t.Context(), "a")
-	_, errs["create"] = s.Create(t.Context(), "a", strings.NewReader("x"))
-	_, errs["create in blocks"] = s.Create(t.Context(), "b", bytes.NewReader(make([]byte, 2*blockSize)))
-	_, errs["first swap"] = s.Swap(t.Context(), "a", "", []byte("x"))
-	_, errs["swap"] = s.Swap(t.Context(), "a", "1", []byte("x"))
-	errs["remove"] = s.Remove(t.Context(), "a")
-	return errs
-}
-
 // One server for all, since it takes long to start.
 func TestOnAzurite(t *testing.T) {
 	server := storeservers.StartAzurite(t)
 	for name, test := range map[string]func(*testing.T, *storeservers.Azurite){
 		"store":                         testStore,
 		"no container":                  testNoContainer,
-		"sources that break off":        testSourcesThatBreakOff,
-		"open at":                       testOpenAt,
+		"copies":                        testCopies,
+		"copies that take long":         testCopiesThatTakeLong,
+		"copies that are not allowed":   testCopiesThatAreNotAllowed,
+		"no copy from elsewhere":        testNoCopyFromElsewhere,
 		"resume":                        testResume,
 		"create whose answer is lost":   testCreateWhoseAnswerIsLost,
 		"swap whose answer is lost":     testSwapWhoseAnswerIsLost,
@@ -95,76 +79,33 @@ func testStore(t *testing.T, server *storeservers.Azurite) {
 	storetest.Run(t, func(t *testing.T) store.Store { return open(t, config(t, server)) })
 }
 
+// proxy returns the endpoint of a proxy before a server.
+func proxy(t *testing.T, server *storeservers.Azurite, meddle storetest.Meddler) string {
+	t.Helper()
+	return storetest.Proxy(t, server.URL, meddle) + "/" + server.Account
+}
+
+// header returns the only line of a header.
+func header(line string) http.Header {
+	key, value, _ := strings.Cut(line, ": ")
+	return http.Header{http.CanonicalHeaderKey(key): {value}}
+}
+
+func testResume(t *testing.T, server *storeservers.Azurite) {
+	cfg := config(t, server)
+	storetest.RunResume(t, server.URL, func(url string) store.Store {
+		cfg.Endpoint = url + "/" + server.Account
+		return open(t, cfg)
+	})
+}
+
 func testNoContainer(t *testing.T, server *storeservers.Azurite) {
 	cfg := config(t, server)
 	cfg.Container = "no-such-container"
-	for op, err := range everything(t, open(t, cfg)) {
+	for op, err := range storetest.Everything(t, open(t, cfg), 2*blockSize) {
 		if !errors.Is(err, store.ErrNoContainer) || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", op, err)
 		}
-	}
-}
-
-// The end of a source is io.EOF, nothing else.
-func testSourcesThatBreakOff(t *testing.T, server *storeservers.Azurite) {
-	s := open(t, config(t, server))
-	for _, broken := range []error{io.ErrUnexpectedEOF, fmt.Errorf("cut: %w", io.EOF), fs.ErrNotExist} {
-		for _, size := range []int64{0, 10, blockSize, 3*blockSize + 1} {
-			src := io.MultiReader(io.LimitReader(rand.NewChaCha8([32]byte{}), size), iotest.ErrReader(broken))
-			if _, err := s.Create(t.Context(), "a", src); !errors.Is(err, broken) {
-				t.Errorf("create from a source that fails with %q after %d bytes: %v", broken, size, err)
-			}
-		}
-	}
-	if infos, err := s.List(t.Context(), ""); len(infos) > 0 || err != nil {
-		t.Errorf("left are %v, %v", infos, err)
-	}
-}
-
-func testOpenAt(t *testing.T, server *storeservers.Azurite) {
-	s := open(t, config(t, server))
-	version := create(t, s, "a", "0123456789").Version
-	body, err := s.OpenAt(t.Context(), "a", 4, version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close()
-	if rest, err := io.ReadAll(body); string(rest) != "456789" || err != nil {
-		t.Errorf("from byte 4 on it reads %q, %v", rest, err)
-	}
-	for name, version := range map[string]store.Version{"a": "other", "b": version} {
-		if _, err := s.OpenAt(t.Context(), name, 4, version); !errors.Is(err, store.ErrChanged) {
-			t.Errorf("version %q of %q: %v", version, name, err)
-		}
-	}
-}
-
-// What breaks off is read on, not from the start.
-func testResume(t *testing.T, server *storeservers.Azurite) {
-	cfg := config(t, server)
-	content := strings.Repeat("0123456789", 100_000)
-	create(t, open(t, cfg), "a", content)
-	var ranges []string
-	cfg.Endpoint = proxy(t, server, func(r *http.Request, forward func() *http.Response) *http.Response {
-		response := forward()
-		if r.Method == http.MethodGet {
-			ranges = append(ranges, r.Header.Get("X-Ms-Range"))
-			response.Body = io.NopCloser(io.LimitReader(response.Body, 400_000))
-		}
-		return response
-	})
-	retried := store.Retry(store.Prefix(open(t, cfg), ""))
-	retried.Base = 1
-	body, _, err := retried.Open(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close()
-	if got, err := io.ReadAll(body); string(got) != content || err != nil {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
-	if len(ranges) < 3 || ranges[0] != "" || ranges[1] == "" || ranges[1] == ranges[2] {
-		t.Errorf("it asked for the ranges %q", ranges)
 	}
 }
 
@@ -177,7 +118,7 @@ func loseOne(t *testing.T, server *storeservers.Azurite, match func(*http.Reques
 		response := forward()
 		if match(r) && !lost.Swap(true) {
 			response.Body.Close()
-			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Header: http.Header{}, Request: r}
+			return storetest.Answer(r, http.StatusServiceUnavailable, nil)
 		}
 		return response
 	}), lost
@@ -239,8 +180,7 @@ func testBlocksThatAreGone(t *testing.T, server *storeservers.Azurite) {
 			if taken { // by this very create
 				forward().Body.Close()
 			}
-			header := http.Header{"X-Ms-Error-Code": {"InvalidBlockList"}}
-			return &http.Response{StatusCode: http.StatusBadRequest, Body: http.NoBody, Header: header, Request: r}
+			return storetest.Answer(r, http.StatusBadRequest, http.Header{"X-Ms-Error-Code": {"InvalidBlockList"}})
 		})
 		_, err := open(t, through).Create(t.Context(), name, bytes.NewReader(make([]byte, 2*blockSize)))
 		if taken != (err == nil) || errors.Is(err, fs.ErrExist) || err != nil && store.IsPermanent(err) {
@@ -282,21 +222,6 @@ func testRaceInBlocks(t *testing.T, server *storeservers.Azurite) {
 	}
 }
 
-// answering returns the endpoint of a server that always gives the same answer.
-func answering(t *testing.T, status int, header, body string) string {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		if key, value, ok := strings.Cut(header, ": "); ok {
-			w.Header().Set(key, value)
-		}
-		w.WriteHeader(status)
-		io.WriteString(w, body)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
 func TestAnswers(t *testing.T) {
 	const code = "X-Ms-Error-Code: "
 	tests := []struct {
@@ -320,7 +245,7 @@ func TestAnswers(t *testing.T) {
 	for _, test := range tests {
 		t.Run(fmt.Sprint(test.status, test.header), func(t *testing.T) {
 			cfg := azure.Config{Container: "c", CredentialsDir: credentials(t, "storageAccount", "a", "storageKey", "a2V5")}
-			cfg.Endpoint = answering(t, test.status, test.header, strings.Repeat("<html>no</html>\n", 1000))
+			cfg.Endpoint = storetest.Answering(t, test.status, header(test.header), strings.Repeat("<html>no</html>\n", 1000))
 			s := open(t, cfg)
 			_, listErr := s.List(t.Context(), "")
 			_, _, openErr := s.Open(t.Context(), "a")
@@ -341,9 +266,9 @@ func TestAnswers(t *testing.T) {
 func TestMemory(t *testing.T) {
 	const size = 256 << 20
 	cfg := azure.Config{Container: "c", CredentialsDir: credentials(t, "storageAccount", "a", "storageKey", "a2V5")}
-	cfg.Endpoint = answering(t, http.StatusCreated, "ETag: 1", "")
+	cfg.Endpoint = storetest.Answering(t, http.StatusCreated, header("ETag: 1"), "")
 	s := open(t, cfg)
-	s.BlockSize = 4 << 20
+	s.PartSize = 4 << 20
 	most, before := int64(0), resident(t)
 	src := &watched{Reader: io.LimitReader(rand.NewChaCha8([32]byte{}), size), every: 32 << 20, do: func() { most = max(most, resident(t)) }}
 	if _, err := s.Create(t.Context(), "a", src); err != nil {

@@ -1,19 +1,16 @@
 package azure
 
 import (
-	"crypto/sha256"
 	"errors"
-	"fmt"
-	"io/fs"
-	"net/url"
-	"os"
-	"path/filepath"
+	"net/http"
 	"strings"
-	"sync"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
+
+	"github.com/etcd-ferry/etcd-ferry/store/cloud"
 )
 
 // Config says where a container is and who may use it. It holds no secret.
@@ -29,66 +26,34 @@ type Config struct {
 	CredentialsDir string
 }
 
-// New returns the store in a container, without looking whether it is there.
-func New(config Config) (*Store, error) {
-	config.Endpoint = strings.TrimRight(config.Endpoint, "/")
-	if err := config.check(); err != nil {
-		return nil, err
-	}
-	return &Store{BlockSize: DefaultBlockSize, Parallel: DefaultParallel, config: config, clients: &clients{}}, nil
-}
-
 // check complains without repeating what might be secret.
 func (c Config) check() error {
-	if c.Container == "" || strings.ContainsAny(c.Container, "/?#@ ") {
-		return fmt.Errorf("container %.80q: want the name of a container, as in azblob://name", c.Container)
-	}
-	if c.Endpoint == "" && c.CredentialsDir == "" {
+	err := cloud.CheckContainer("container", c.Container)
+	switch {
+	case err != nil:
+		return err
+	case c.Endpoint != "":
+		return cloud.CheckEndpoint(c.Endpoint)
+	case c.CredentialsDir == "":
 		return errors.New("want the URL of the storage account as endpoint, or a directory of credentials that names it")
 	}
-	if c.Endpoint == "" {
-		return nil
-	}
-	u, err := url.Parse(c.Endpoint)
-	switch {
-	case err != nil || !validURL(c.Endpoint):
-		return errors.New("endpoint: want a URL, such as https://account.blob.core.windows.net")
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return errors.New("endpoint: want a URL without user, password, query or fragment; credentials belong into files")
-	}
 	return nil
-}
-
-func validURL(raw string) bool {
-	u, err := url.Parse(raw)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // secret is what a directory of credentials holds. What is absent is empty.
 type secret struct{ connection, account, key, sas string }
 
-func (c Config) secret() (secret, error) {
-	var s secret
+func (c Config) secret() (s secret, err error) {
 	if c.CredentialsDir == "" {
 		return s, nil
 	}
-	// Kubernetes replaces all files at once, by turning this link to another
-	// folder. Reading through the link could give files of both.
-	dir, err := filepath.EvalSymlinks(filepath.Join(c.CredentialsDir, "..data"))
-	if err != nil {
-		dir = c.CredentialsDir
-	}
-	for name, value := range map[string]*string{
+	if err := cloud.ReadSecret(c.CredentialsDir, map[string]*string{
 		"connectionString": &s.connection, "storageAccount": &s.account, "storageKey": &s.key, "sasToken": &s.sas,
-	} {
-		data, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return secret{}, fmt.Errorf("%w: credentials: %w", fs.ErrPermission, opaque(err))
-		}
-		*value = strings.TrimSpace(string(data))
+	}); err != nil {
+		return s, err
 	}
 	if s.connection == "" && s.account == "" {
-		return secret{}, fmt.Errorf("%w: credentials: want the file storageAccount or connectionString in %s", fs.ErrPermission, c.CredentialsDir)
+		return s, cloud.NoCredentials("want the file storageAccount or connectionString in " + c.CredentialsDir)
 	}
 	s.sas = strings.TrimPrefix(s.sas, "?")
 	return s, nil
@@ -98,19 +63,25 @@ func (c Config) secret() (secret, error) {
 // not show what the SDK says, which may be part of the secret.
 func (c Config) connect(s secret) (*container.Client, error) {
 	client, err := c.dial(s)
-	if err != nil || !validURL(client.URL()) {
-		return nil, fmt.Errorf("%w: the credentials make no sense, is a file of %s cut off?", fs.ErrPermission, c.CredentialsDir)
+	if err == nil {
+		url, _, _ := strings.Cut(client.URL(), "?") // before a signature
+		err = cloud.CheckEndpoint(url)
+	}
+	if err != nil {
+		return nil, cloud.NoCredentials("they make no sense, is a file of " + c.CredentialsDir + " cut off?")
 	}
 	return client, nil
 }
 
 func (c Config) dial(s secret) (*container.Client, error) {
-	options := &container.ClientOptions{}
-	options.Retry = policy.RetryOptions{MaxRetries: -1}
+	options := &container.ClientOptions{ClientOptions: azcore.ClientOptions{
+		Retry:     policy.RetryOptions{MaxRetries: -1},
+		Transport: &http.Client{Transport: cloud.NewTransport()},
+	}}
 	if s.connection != "" {
 		return container.NewClientFromConnectionString(s.connection, c.Container, options)
 	}
-	endpoint := c.Endpoint
+	endpoint := strings.TrimRight(c.Endpoint, "/")
 	if endpoint == "" {
 		endpoint = "https://" + s.account + ".blob.core.windows.net"
 	}
@@ -130,29 +101,4 @@ func (c Config) dial(s secret) (*container.Client, error) {
 		return nil, err
 	}
 	return container.NewClient(at, credential, options)
-}
-
-// clients holds the client for the newest credentials that make sense.
-type clients struct {
-	mu     sync.Mutex
-	client *container.Client
-	digest [sha256.Size]byte // of its secret
-}
-
-// get returns a client for what the credentials are now.
-func (c *clients) get(config Config) (*container.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s, err := config.secret()
-	digest := sha256.Sum256(fmt.Appendf(nil, "%q", s))
-	if err == nil && (c.client == nil || c.digest != digest) {
-		var client *container.Client
-		if client, err = config.connect(s); err == nil {
-			c.client, c.digest = client, digest
-		}
-	}
-	if c.client == nil {
-		return nil, err
-	}
-	return c.client, nil
 }

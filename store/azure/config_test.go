@@ -16,6 +16,7 @@ import (
 
 	"github.com/etcd-ferry/etcd-ferry/store"
 	"github.com/etcd-ferry/etcd-ferry/store/azure"
+	"github.com/etcd-ferry/etcd-ferry/store/storetest"
 	"github.com/etcd-ferry/etcd-ferry/test/storeservers"
 )
 
@@ -94,7 +95,7 @@ func testKeyIsReplaced(t *testing.T, server *storeservers.Azurite) {
 	old := base64.StdEncoding.EncodeToString([]byte("this is not the key"))
 	cfg.CredentialsDir = credentials(t, "storageAccount", server.Account, "storageKey", old)
 	s := open(t, cfg)
-	for op, err := range everything(t, s) {
+	for op, err := range storetest.Everything(t, s, 2*blockSize) {
 		if !errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", op, err)
 		}
@@ -136,7 +137,7 @@ func TestCredentialsThatAreNone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, azure.Config{Container: "c", Endpoint: "http://127.0.0.1:1", CredentialsDir: credentials(t, files...)})
-			for op, err := range everything(t, s) {
+			for op, err := range storetest.Everything(t, s, 2*blockSize) {
 				if !errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("%s: %v", op, err)
 				}
@@ -151,8 +152,8 @@ func TestNoSignatureInErrors(t *testing.T) {
 	dir := credentials(t, "storageAccount", "a", "sasToken", "sv=1&sig="+canary)
 	for name, endpoint := range map[string]string{
 		"nobody there": "http://127.0.0.1:1",
-		"refused":      answering(t, 403, "X-Ms-Error-Code: AuthenticationFailed", "sig="+canary),
-		"unavailable":  answering(t, 501, "", "sig="+canary),
+		"refused":      storetest.Answering(t, 403, header("X-Ms-Error-Code: AuthenticationFailed"), "sig="+canary),
+		"unavailable":  storetest.Answering(t, 501, nil, "sig="+canary),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, azure.Config{Container: "c", Endpoint: endpoint, CredentialsDir: dir})

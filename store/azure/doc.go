@@ -5,6 +5,7 @@
 //	create: put a block blob if the name is free; above one block stage the
 //	        blocks, some at once, and commit their list if the name is free
 //	swap:   put the blob if it has the ETag that was read
+//	copy:   within an account, StartCopyFromURL if the name is free, and wait
 //
 // An object is there when its list of blocks is committed. Blocks that never
 // are do not list, and Azure removes them after a week.
@@ -40,5 +41,6 @@
 //
 // # Not promised
 //
-//   - Objects of more than 50,000 blocks, 390 GiB with the preset block size.
+//   - That nobody sees the name of an object while the server copies it: other
+//     programs do. Store neither lists nor opens it.
 package azure

@@ -1,86 +1,86 @@
 package azure
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/base64"
 	"fmt"
 	"io"
-	"io/fs"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/bloberror"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/blockblob"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 
 	"github.com/etcd-ferry/etcd-ferry/store"
+	"github.com/etcd-ferry/etcd-ferry/store/cloud"
 )
 
-// Store is a store in a container. Use New. Set its fields before the first call.
-type Store struct {
-	// BlockSize is how many bytes of a big object are sent in one request, at
-	// least 1 MiB, and Parallel how many requests are sent at once. Create holds
-	// as many blocks in memory.
-	BlockSize int64
-	Parallel  int
+const (
+	// uploadRetries is how often each request of a create is repeated.
+	uploadRetries = 4
 
-	config  Config
-	clients *clients
-}
+	// writeKey is where the metadata of a blob say which call wrote it. Azure
+	// wants an identifier, and does not keep its case.
+	writeKey = "etcdferrywrite"
+)
 
-func (s *Store) String() string { return "azblob://" + s.config.Container }
+// Store is a store in a container. Use New.
+type Store struct{ *cloud.Store }
 
-// GoString keeps what %#v shows to what String does.
-func (s *Store) GoString() string { return fmt.Sprintf("azure.Store(%s)", s) }
-
-func (s *Store) container(ctx context.Context) (*container.Client, error) {
-	if err := ctx.Err(); err != nil {
+// New returns the store in a container, without looking whether it is there.
+func New(config Config) (*Store, error) {
+	if err := config.check(); err != nil {
 		return nil, err
 	}
-	return s.clients.get(s.config)
+	d := &driver{config: config}
+	return &Store{cloud.New(d, cloud.Limits{MaxPart: blockblob.MaxStageBlockBytes, MaxParts: blockblob.MaxBlocks})}, nil
 }
 
-// blob returns a client of the object with a valid name.
-func (s *Store) blob(ctx context.Context, name string) (*blockblob.Client, error) {
-	if err := store.CheckName(name); err != nil {
-		return nil, err
-	}
-	c, err := s.container(ctx)
+// driver implements cloud.Driver.
+type driver struct {
+	config Config
+	client cloud.Kept[secret, *container.Client]
+}
+
+func (d *driver) String() string { return "azblob://" + d.config.Container }
+
+func (d *driver) container() (*container.Client, error) {
+	return d.client.Get(d.config.secret, d.config.connect)
+}
+
+func (d *driver) blob(name string) (*blockblob.Client, error) {
+	c, err := d.container()
 	if err != nil {
 		return nil, err
 	}
 	return c.NewBlockBlobClient(name), nil
 }
 
-// List implements store.Reader.
-func (s *Store) List(ctx context.Context, prefix string) ([]store.Info, error) {
-	infos, err := s.list(ctx, prefix)
-	if err != nil {
-		return nil, s.explain("list", prefix, err)
-	}
-	return infos, nil
-}
-
-func (s *Store) list(ctx context.Context, prefix string) ([]store.Info, error) {
-	c, err := s.container(ctx)
+// List implements cloud.Driver.
+func (d *driver) List(ctx context.Context, prefix string) (infos []store.Info, err error) {
+	c, err := d.container()
 	if err != nil {
 		return nil, err
 	}
-	if !startsName(prefix) {
-		return nil, nil
-	}
-	var infos []store.Info
-	pages := c.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: &prefix})
+	pages := c.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{
+		Prefix: &prefix, Include: container.ListBlobsInclude{Copy: true},
+	})
 	for pages.More() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, item := range page.Segment.BlobItems {
-			if store.CheckName(*item.Name) == nil {
-				p := item.Properties
+			if p := item.Properties; whole(p.CopyStatus) {
 				infos = append(infos, infoOf(*item.Name, p.ContentLength, p.LastModified, p.ETag))
 			}
 		}
@@ -88,29 +88,24 @@ func (s *Store) list(ctx context.Context, prefix string) ([]store.Info, error) {
 	return infos, nil
 }
 
-// startsName reports whether there can be an object whose name starts so.
-func startsName(prefix string) bool {
-	return prefix == "" || store.CheckName(prefix) == nil || store.CheckName(prefix+"x") == nil
-}
-
 // infoOf describes an object by what an answer says of it.
 func infoOf(name string, size *int64, modified *time.Time, etag *azcore.ETag) store.Info {
-	info := store.Info{Name: name, Version: versionOf(etag)}
+	info := store.Info{Name: name}
 	if size != nil {
 		info.Size = *size
 	}
 	if modified != nil {
 		info.Modified = *modified
 	}
+	if etag != nil { // without the quotes, which it has everywhere but in a listing
+		info.Version = store.Version(strings.Trim(string(*etag), `"`))
+	}
 	return info
 }
 
-// versionOf drops the quotes, which an ETag has everywhere but in a listing.
-func versionOf(etag *azcore.ETag) store.Version {
-	if etag == nil {
-		return ""
-	}
-	return store.Version(strings.Trim(string(*etag), `"`))
+func etagOf(version store.Version) *azcore.ETag {
+	etag := azcore.ETag(`"` + string(version) + `"`)
+	return &etag
 }
 
 // only makes a request fail unless the object is at a version, or absent if
@@ -120,68 +115,134 @@ func only(version store.Version) *blob.AccessConditions {
 	if all := azcore.ETagAny; version == "" {
 		conditions.IfNoneMatch = &all
 	} else {
-		etag := azcore.ETag(`"` + string(version) + `"`)
-		conditions.IfMatch = &etag
+		conditions.IfMatch = etagOf(version)
 	}
 	return &blob.AccessConditions{ModifiedAccessConditions: conditions}
 }
 
-// Open implements store.Reader.
-func (s *Store) Open(ctx context.Context, name string) (io.ReadCloser, store.Info, error) {
-	body, info, err := s.open(ctx, name, nil)
+// Head implements cloud.Driver.
+func (d *driver) Head(ctx context.Context, name string) (store.Info, string, error) {
+	b, err := d.blob(name)
 	if err != nil {
-		return nil, store.Info{}, s.explain("open", name, err)
+		return store.Info{}, "", err
 	}
-	return body, info, nil
+	there, err := b.GetProperties(ctx, nil)
+	if err != nil {
+		return store.Info{}, "", err
+	}
+	var writer string
+	for key, value := range there.Metadata {
+		if strings.EqualFold(key, writeKey) && value != nil {
+			writer = *value
+		}
+	}
+	return infoOf(name, there.ContentLength, there.LastModified, there.ETag), writer, nil
 }
 
-// OpenAt implements store.RangeOpener.
-func (s *Store) OpenAt(ctx context.Context, name string, offset int64, version store.Version) (io.ReadCloser, error) {
-	body, _, err := s.open(ctx, name, &blob.DownloadStreamOptions{
-		Range:            blob.HTTPRange{Offset: offset},
-		AccessConditions: only(version),
-	})
-	if bloberror.HasCode(err, bloberror.BlobNotFound) {
-		err = store.ErrChanged
-	}
-	if err != nil {
-		return nil, s.explain("open", name, err)
-	}
-	return body, nil
-}
-
-// open opens an object, or the part of it that the options ask for.
-func (s *Store) open(ctx context.Context, name string, options *blob.DownloadStreamOptions) (io.ReadCloser, store.Info, error) {
-	b, err := s.blob(ctx, name)
+// Get implements cloud.Driver.
+func (d *driver) Get(ctx context.Context, name string, offset int64, version store.Version) (io.ReadCloser, store.Info, error) {
+	b, err := d.blob(name)
 	if err != nil {
 		return nil, store.Info{}, err
+	}
+	options := &blob.DownloadStreamOptions{Range: blob.HTTPRange{Offset: offset}}
+	if version != "" {
+		options.AccessConditions = only(version)
 	}
 	answer, err := b.DownloadStream(ctx, options)
+	if err == nil && !whole(answer.CopyStatus) {
+		answer.Body.Close()
+		err = errCopying
+	}
 	if err != nil {
 		return nil, store.Info{}, err
 	}
-	info := infoOf(name, answer.ContentLength, answer.LastModified, answer.ETag)
-	return store.Exact(ctx, answer.Body, info), info, nil
+	return answer.Body, infoOf(name, answer.ContentLength, answer.LastModified, answer.ETag), nil
 }
 
-// Remove implements store.Writer.
-func (s *Store) Remove(ctx context.Context, name string) error {
-	err := s.remove(ctx, name)
-	if err == nil {
-		return nil
-	}
-	if err = s.explain("remove", name, err); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-func (s *Store) remove(ctx context.Context, name string) error {
-	b, err := s.blob(ctx, name)
+// Delete implements cloud.Driver.
+func (d *driver) Delete(ctx context.Context, name string) error {
+	b, err := d.blob(name)
 	if err != nil {
 		return err
 	}
 	with := blob.DeleteSnapshotsOptionTypeInclude // or a blob that has some stays
 	_, err = b.Delete(ctx, &blob.DeleteOptions{DeleteSnapshots: &with})
+	return err
+}
+
+// Put implements cloud.Driver.
+func (d *driver) Put(ctx context.Context, w cloud.Write, data []byte) (store.Info, error) {
+	b, err := d.blob(w.Name)
+	if err != nil {
+		return store.Info{}, err
+	}
+	if w.ID != "" {
+		ctx = repeating(ctx)
+	}
+	answer, err := b.Upload(ctx, streaming.NopCloser(bytes.NewReader(data)), &blockblob.UploadOptions{
+		Metadata: metadata(w), AccessConditions: only(w.Old),
+	})
+	size := int64(len(data))
+	return infoOf(w.Name, &size, answer.LastModified, answer.ETag), taken(err)
+}
+
+// Upload implements cloud.Driver.
+func (d *driver) Upload(ctx context.Context, w cloud.Write, src *cloud.Source) (store.Info, error) {
+	b, err := d.blob(w.Name)
+	if err != nil {
+		return store.Info{}, err
+	}
+	ctx = repeating(ctx)
+	var mu sync.Mutex
+	blocks := map[int]string{}
+	size, err := src.Parts(ctx, func(number int, data []byte) error {
+		id := blockID(w.ID, number)
+		mu.Lock()
+		blocks[number] = id
+		mu.Unlock()
+		_, err := b.StageBlock(ctx, id, streaming.NopCloser(bytes.NewReader(data)), nil)
+		return err
+	})
+	if err != nil {
+		return store.Info{}, err
+	}
+	var ids []string
+	for _, number := range slices.Sorted(maps.Keys(blocks)) {
+		ids = append(ids, blocks[number])
+	}
+	answer, err := b.CommitBlockList(ctx, ids, &blockblob.CommitBlockListOptions{
+		Metadata: metadata(w), AccessConditions: only(""),
+	})
+	return infoOf(w.Name, &size, answer.LastModified, answer.ETag), taken(err)
+}
+
+// repeating lets the SDK repeat the requests of a create.
+func repeating(ctx context.Context) context.Context {
+	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: uploadRetries})
+}
+
+// blockID is as long as the ids that other programs make: those of one blob must
+// be of one length.
+func blockID(id string, number int) string {
+	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%-58s%06d", id, number))
+}
+
+func metadata(w cloud.Write) map[string]*string {
+	if w.ID == "" {
+		return nil
+	}
+	return map[string]*string{writeKey: &w.ID}
+}
+
+// taken says what an error of a write means. The name may be taken by the write
+// itself. A list of blocks is invalid once that of another writer is committed.
+func taken(err error) error {
+	switch {
+	case bloberror.HasCode(err, bloberror.BlobAlreadyExists, bloberror.ConditionNotMet):
+		return cloud.Taken()
+	case bloberror.HasCode(err, bloberror.InvalidBlockList):
+		return cloud.Doubt(err)
+	}
 	return err
 }

@@ -2,21 +2,19 @@ package gcs
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
-	"os"
+	"net/http"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/option"
+	htransport "google.golang.org/api/transport/http"
+
+	"github.com/etcd-ferry/etcd-ferry/store/cloud"
 )
 
 // keyFile is the file of a directory of credentials.
@@ -35,45 +33,24 @@ type Config struct {
 	CredentialsDir string
 }
 
-// New returns the store in a bucket, without looking whether it is there.
-func New(config Config) (*Store, error) {
-	config.Endpoint = strings.TrimRight(config.Endpoint, "/")
-	if err := config.check(); err != nil {
-		return nil, err
-	}
-	return &Store{ChunkSize: DefaultChunkSize, config: config, clients: &clients{}}, nil
-}
-
 // check complains without repeating what might be secret.
 func (c Config) check() error {
-	if c.Bucket == "" || strings.ContainsAny(c.Bucket, "/?#@ ") {
-		return fmt.Errorf("bucket %.80q: want the name of a bucket, as in gs://name", c.Bucket)
+	if err := cloud.CheckContainer("bucket", c.Bucket); err != nil || c.Endpoint == "" {
+		return err
 	}
-	if c.Endpoint == "" {
-		return nil
-	}
-	u, err := url.Parse(c.Endpoint)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return errors.New("endpoint: want a URL, such as http://localhost:4443")
-	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return errors.New("endpoint: want a URL without user, password, query or fragment; credentials belong into files")
-	}
-	return nil
+	return cloud.CheckEndpoint(c.Endpoint)
 }
 
-// key returns the key of the service account, nil if none is configured.
-func (c Config) key() ([]byte, error) {
+// key returns the key of the service account, empty if none is configured.
+func (c Config) key() (key string, err error) {
 	if c.CredentialsDir == "" {
-		return nil, nil
+		return "", nil
 	}
-	path := filepath.Join(c.CredentialsDir, keyFile)
-	key, err := os.ReadFile(path)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%w: credentials: %w", fs.ErrPermission, opaque(err))
-	case !validKey(key):
-		return nil, fmt.Errorf("%w: credentials: %s is not the key of a service account, in JSON as Google gave it", fs.ErrPermission, path)
+	if err := cloud.ReadSecret(c.CredentialsDir, map[string]*string{keyFile: &key}); err != nil {
+		return "", err
+	}
+	if !validKey([]byte(key)) {
+		return "", cloud.NoCredentials(filepath.Join(c.CredentialsDir, keyFile) + " is not the key of a service account, in JSON as Google gave it")
 	}
 	return key, nil
 }
@@ -98,51 +75,32 @@ func validKey(key []byte) bool {
 }
 
 // connect returns a client that uses a key, without a request to the bucket.
-func (c Config) connect(ctx context.Context, key []byte) (*storage.Client, error) {
-	options := []option.ClientOption{storage.WithJSONReads()}
-	if c.Endpoint != "" {
-		options = append(options, option.WithEndpoint(c.Endpoint+"/storage/v1/"))
-	}
+func (c Config) connect(ctx context.Context, key string) (*storage.Client, error) {
+	ctx = context.WithoutCancel(ctx) // the client lives longer than the call that makes it
+	auth := []option.ClientOption{option.WithScopes(storage.ScopeFullControl, "https://www.googleapis.com/auth/cloud-platform")}
 	switch {
-	case key != nil:
-		options = append(options, option.WithAuthCredentialsJSON(option.ServiceAccount, key))
+	case key != "":
+		auth = append(auth, option.WithAuthCredentialsJSON(option.ServiceAccount, []byte(key)))
 	case c.Endpoint != "":
-		options = append(options, option.WithoutAuthentication())
+		auth = []option.ClientOption{option.WithoutAuthentication()}
 	}
-	// The client lives longer than the call that makes it.
-	client, err := storage.NewClient(context.WithoutCancel(ctx), options...)
+	transport, err := htransport.NewTransport(ctx, cloud.NewTransport(), auth...)
 	switch {
-	case err != nil && key != nil: // the text may show what is in the file
-		return nil, fmt.Errorf("%w: credentials: %s in %s makes no sense", fs.ErrPermission, keyFile, c.CredentialsDir)
+	case err != nil && key != "": // the text may show what is in the file
+		return nil, cloud.NoCredentials(keyFile + " in " + c.CredentialsDir + " makes no sense")
 	case err != nil:
-		return nil, fmt.Errorf("no application default credentials, configure workload identity or a directory of credentials: %w", opaque(err))
+		return nil, cloud.Fail(nil, fmt.Sprintf("no application default credentials, configure workload identity or a directory of credentials: %v", err))
+	}
+	options := []option.ClientOption{
+		storage.WithJSONReads(), option.WithoutAuthentication(), option.WithHTTPClient(&http.Client{Transport: transport}),
+	}
+	if c.Endpoint != "" {
+		options = append(options, option.WithEndpoint(strings.TrimRight(c.Endpoint, "/")+"/storage/v1/"))
+	}
+	client, err := storage.NewClient(ctx, options...)
+	if err != nil {
+		return nil, err
 	}
 	client.SetRetry(storage.WithPolicy(storage.RetryNever))
 	return client, nil
-}
-
-// clients holds the client for the newest credentials that make sense.
-type clients struct {
-	mu     sync.Mutex
-	client *storage.Client
-	digest [sha256.Size]byte // of its key
-}
-
-// get returns a client for what the credentials are now. One that is replaced is
-// not closed, for calls that have it: its idle connections end by themselves.
-func (c *clients) get(ctx context.Context, config Config) (*storage.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	key, err := config.key()
-	digest := sha256.Sum256(key)
-	if err == nil && (c.client == nil || c.digest != digest) {
-		var client *storage.Client
-		if client, err = config.connect(ctx, key); err == nil {
-			c.client, c.digest = client, digest
-		}
-	}
-	if c.client == nil {
-		return nil, err
-	}
-	return c.client, nil
 }

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/iotest"
 
 	"github.com/etcd-ferry/etcd-ferry/store"
 	"github.com/etcd-ferry/etcd-ferry/store/gcs"
+	"github.com/etcd-ferry/etcd-ferry/store/mem"
 	"github.com/etcd-ferry/etcd-ferry/store/storetest"
 	"github.com/etcd-ferry/etcd-ferry/test/storeservers"
 )
@@ -39,33 +39,8 @@ func open(t *testing.T, cfg gcs.Config) *gcs.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.ChunkSize = chunkSize
+	s.PartSize = chunkSize
 	return s
-}
-
-func create(t *testing.T, s store.Store, name, content string) store.Info {
-	t.Helper()
-	info, err := s.Create(t.Context(), name, strings.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return info
-}
-
-// everything makes every call on a store, and returns how they ended.
-func everything(t *testing.T, s *gcs.Store) map[string]error {
-	t.Helper()
-	errs := map[string]error{}
-	_, errs["list"] = s.List(t.Context(), "")
-	_, _, errs["open"] = s.Open(t.Context(), "a")
-	_, errs["open at"] = s.OpenAt(t.Context(), "a", 1, "1")
-	_, _, errs["read"] = s.Read(t.Context(), "a")
-	_, errs["create"] = s.Create(t.Context(), "a", strings.NewReader("x"))
-	_, errs["create in chunks"] = s.Create(t.Context(), "b", bytes.NewReader(make([]byte, 2*chunkSize)))
-	_, errs["first swap"] = s.Swap(t.Context(), "a", "", []byte("x"))
-	_, errs["swap"] = s.Swap(t.Context(), "a", "1", []byte("x"))
-	errs["remove"] = s.Remove(t.Context(), "a")
-	return errs
 }
 
 func TestStore(t *testing.T) {
@@ -73,82 +48,53 @@ func TestStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store { return open(t, config(t, server)) })
 }
 
-func TestNoBucket(t *testing.T) {
-	cfg := gcs.Config{Bucket: "no-such-bucket", Endpoint: storeservers.StartGCS(t).URL}
-	for op, err := range everything(t, open(t, cfg)) {
-		if !errors.Is(err, store.ErrNoContainer) || errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: %v", op, err)
+func TestResume(t *testing.T) {
+	server := storeservers.StartGCS(t)
+	cfg := config(t, server)
+	storetest.RunResume(t, server.URL, func(url string) store.Store {
+		cfg.Endpoint = url
+		return open(t, cfg)
+	})
+}
+
+func TestCopies(t *testing.T) {
+	server := storeservers.StartGCS(t)
+	storetest.RunCopies(t, false, func(t *testing.T) (dst, src store.Store) {
+		return open(t, config(t, server)), open(t, config(t, server))
+	})
+}
+
+func TestNoCopyFromElsewhere(t *testing.T) {
+	cfg := config(t, storeservers.StartGCS(t))
+	to := open(t, cfg)
+	cfg.CredentialsDir = t.TempDir()
+	for _, from := range []store.Store{mem.New(), open(t, cfg)} {
+		if _, done, err := store.Copy(t.Context(), to, "x", from, "y"); done || err != nil {
+			t.Errorf("from %s: %t, %v", from, done, err)
 		}
 	}
 }
 
-// The end of a source is io.EOF, nothing else.
-func TestSourcesThatBreakOff(t *testing.T) {
+// To Google 0 means any.
+func TestVersionZero(t *testing.T) {
 	s := open(t, config(t, storeservers.StartGCS(t)))
-	for _, broken := range []error{io.ErrUnexpectedEOF, fmt.Errorf("cut: %w", io.EOF), fs.ErrNotExist} {
-		for _, size := range []int64{0, 10, chunkSize, 3*chunkSize + 1} {
-			src := io.MultiReader(io.LimitReader(rand.NewChaCha8([32]byte{}), size), iotest.ErrReader(broken))
-			if _, err := s.Create(t.Context(), "a", src); !errors.Is(err, broken) {
-				t.Errorf("create from a source that fails with %q after %d bytes: %v", broken, size, err)
-			}
-		}
-	}
-	if infos, err := s.List(t.Context(), ""); len(infos) > 0 || err != nil {
-		t.Errorf("left are %v, %v", infos, err)
-	}
-}
-
-func TestOpenAt(t *testing.T) {
-	s := open(t, config(t, storeservers.StartGCS(t)))
-	version := create(t, s, "a", "0123456789").Version
-	body, err := s.OpenAt(t.Context(), "a", 4, version)
-	if err != nil {
+	if _, err := s.Swap(t.Context(), "a", "", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	defer body.Close()
-	if rest, err := io.ReadAll(body); string(rest) != "456789" || err != nil {
-		t.Errorf("from byte 4 on it reads %q, %v", rest, err)
-	}
-	for name, version := range map[string]store.Version{"a": "12345", "b": version} {
-		if _, err := s.OpenAt(t.Context(), name, 4, version); !errors.Is(err, store.ErrChanged) {
-			t.Errorf("version %q of %q: %v", version, name, err)
-		}
-	}
 	if _, err := s.OpenAt(t.Context(), "a", 4, "0"); !errors.Is(err, store.ErrChanged) {
-		t.Errorf("version 0, which means any to the server: %v", err)
+		t.Errorf("open at version 0: %v", err)
 	}
 	if _, err := s.Swap(t.Context(), "a", "0", nil); !errors.Is(err, store.ErrChanged) {
 		t.Errorf("swap of version 0: %v", err)
 	}
 }
 
-// What breaks off is read on, not from the start.
-func TestResume(t *testing.T) {
-	server := storeservers.StartGCS(t)
-	cfg := config(t, server)
-	content := strings.Repeat("0123456789", 100_000)
-	create(t, open(t, cfg), "a", content)
-	var ranges []string
-	cfg.Endpoint = proxy(t, server, func(r *http.Request, forward func() *http.Response) *http.Response {
-		response := forward()
-		if r.Method == http.MethodGet {
-			ranges = append(ranges, r.Header.Get("Range"))
-			response.Body = io.NopCloser(io.LimitReader(response.Body, 400_000))
+func TestNoBucket(t *testing.T) {
+	cfg := gcs.Config{Bucket: "no-such-bucket", Endpoint: storeservers.StartGCS(t).URL}
+	for op, err := range storetest.Everything(t, open(t, cfg), 2*chunkSize) {
+		if !errors.Is(err, store.ErrNoContainer) || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", op, err)
 		}
-		return response
-	})
-	retried := store.Retry(store.Prefix(open(t, cfg), ""))
-	retried.Base = 1
-	body, _, err := retried.Open(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close()
-	if got, err := io.ReadAll(body); string(got) != content || err != nil {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
-	if len(ranges) < 3 || ranges[0] != "" || ranges[1] == "" || ranges[1] == ranges[2] {
-		t.Errorf("it asked for the ranges %q", ranges)
 	}
 }
 
@@ -160,12 +106,12 @@ func TestCreateWhoseAnswerIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var lost atomic.Bool
 			through := cfg
-			through.Endpoint = proxy(t, server, func(r *http.Request, forward func() *http.Response) *http.Response {
+			through.Endpoint = storetest.Proxy(t, server.URL, func(r *http.Request, forward func() *http.Response) *http.Response {
 				last := !strings.HasSuffix(r.Header.Get("Content-Range"), "/*") && r.URL.Query().Get("uploadType") != ""
 				response := forward()
 				if last && !lost.Swap(true) {
 					response.Body.Close()
-					return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Header: http.Header{}, Request: r}
+					return storetest.Answer(r, http.StatusServiceUnavailable, nil)
 				}
 				return response
 			})
@@ -190,16 +136,16 @@ func TestLastChunkIsSentAgain(t *testing.T) {
 	server := storeservers.StartGCS(t)
 	cfg := config(t, server)
 	through, sent := cfg, 0
-	through.Endpoint = proxy(t, server, func(r *http.Request, forward func() *http.Response) *http.Response {
+	through.Endpoint = storetest.Proxy(t, server.URL, func(r *http.Request, forward func() *http.Response) *http.Response {
 		if chunk := r.Header.Get("Content-Range"); chunk == "" || strings.HasSuffix(chunk, "/*") {
 			return forward()
 		}
 		sent++
 		if sent == 1 {
 			forward().Body.Close()
-			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody, Header: http.Header{}, Request: r}
+			return storetest.Answer(r, http.StatusServiceUnavailable, nil)
 		}
-		return &http.Response{StatusCode: http.StatusPreconditionFailed, Body: http.NoBody, Header: http.Header{}, Request: r}
+		return storetest.Answer(r, http.StatusPreconditionFailed, nil)
 	})
 	const size = 3*chunkSize + 1
 	upload := func() (store.Info, error) {
@@ -215,26 +161,11 @@ func TestLastChunkIsSentAgain(t *testing.T) {
 
 // The URL of an upload is all that one needs to take part in it.
 func TestNoURLInErrors(t *testing.T) {
-	for op, err := range everything(t, open(t, gcs.Config{Bucket: "b", Endpoint: "http://127.0.0.1:1"})) {
-		if err == nil || strings.Contains(err.Error(), "://127") || op != "open at" && store.IsPermanent(err) {
+	for op, err := range storetest.Everything(t, open(t, gcs.Config{Bucket: "b", Endpoint: "http://127.0.0.1:1"}), 0) {
+		if err == nil || strings.Contains(err.Error(), "://127") || store.IsPermanent(err) {
 			t.Errorf("%s: %v", op, err)
 		}
 	}
-}
-
-// answering returns the endpoint of a server that always gives the same answer.
-func answering(t *testing.T, status int, header, body string) string {
-	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		if key, value, ok := strings.Cut(header, ": "); ok {
-			w.Header().Set(key, value)
-		}
-		w.WriteHeader(status)
-		io.WriteString(w, body)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL
 }
 
 // reason is the body of an answer of Google's.
@@ -244,25 +175,26 @@ func reason(status int, reason string) string {
 
 func TestAnswers(t *testing.T) {
 	tests := []struct {
-		name         string
-		status       int
-		header, body string
-		class        error // nil if it proves nothing
-		text         string
+		name   string
+		status int
+		header http.Header
+		body   string
+		class  error // nil if it proves nothing
+		text   string
 	}{
-		{"unauthorized", 401, "", reason(401, "required"), fs.ErrPermission, "roles/storage.objectAdmin"},
-		{"forbidden", 403, "", reason(403, "forbidden"), fs.ErrPermission, "roles/storage.objectAdmin"},
-		{"retention policy", 403, "", reason(403, "retentionPolicyNotMet"), fs.ErrPermission, "retention policy"},
-		{"hold", 403, "", reason(403, "objectUnderActiveHold"), fs.ErrPermission, "hold"},
-		{"daily limit", 403, "", reason(403, "rateLimitExceeded"), nil, "they said so"},
-		{"too many", 429, "Retry-After: 7", reason(429, "rateLimitExceeded"), nil, "they said so"},
-		{"unavailable", 503, "", reason(503, "backendError"), nil, "503"},
-		{"page of a proxy", 502, "", "<html>\n" + strings.Repeat("bad gateway ", 1000), nil, "502 Bad Gateway: <html> bad"},
-		{"another kind of server", 200, "", "<html>welcome</html>", nil, ""},
+		{"unauthorized", 401, nil, reason(401, "required"), fs.ErrPermission, "roles/storage.objectAdmin"},
+		{"forbidden", 403, nil, reason(403, "forbidden"), fs.ErrPermission, "roles/storage.objectAdmin"},
+		{"retention policy", 403, nil, reason(403, "retentionPolicyNotMet"), fs.ErrPermission, "retention policy"},
+		{"hold", 403, nil, reason(403, "objectUnderActiveHold"), fs.ErrPermission, "hold"},
+		{"daily limit", 403, nil, reason(403, "rateLimitExceeded"), nil, "they said so"},
+		{"too many", 429, http.Header{"Retry-After": {"7"}}, reason(429, "rateLimitExceeded"), nil, "they said so"},
+		{"unavailable", 503, nil, reason(503, "backendError"), nil, "503"},
+		{"page of a proxy", 502, nil, "<html>\n" + strings.Repeat("bad gateway ", 1000), nil, "502 Bad Gateway: <html> bad"},
+		{"another kind of server", 200, nil, "<html>welcome</html>", nil, ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			s := open(t, gcs.Config{Bucket: "b", Endpoint: answering(t, test.status, test.header, test.body)})
+			s := open(t, gcs.Config{Bucket: "b", Endpoint: storetest.Answering(t, test.status, test.header, test.body)})
 			_, listErr := s.List(t.Context(), "")
 			_, swapErr := s.Swap(t.Context(), "a", "1", []byte("x"))
 			_, createErr := s.Create(t.Context(), "a", strings.NewReader("x"))
@@ -281,11 +213,11 @@ func TestAnswers(t *testing.T) {
 func TestAbsenceIsProven(t *testing.T) {
 	server := storeservers.StartGCS(t)
 	cfg := config(t, server)
-	cfg.Endpoint = proxy(t, server, func(r *http.Request, forward func() *http.Response) *http.Response {
+	cfg.Endpoint = storetest.Proxy(t, server.URL, func(r *http.Request, forward func() *http.Response) *http.Response {
 		response := forward()
 		if strings.HasSuffix(r.URL.Path, "/o") { // a listing
 			response.Body.Close()
-			return &http.Response{StatusCode: http.StatusForbidden, Body: http.NoBody, Header: http.Header{}, Request: r}
+			return storetest.Answer(r, http.StatusForbidden, nil)
 		}
 		return response
 	})
@@ -316,13 +248,13 @@ func TestMemory(t *testing.T) {
 	}))
 	defer server.Close()
 	s := open(t, gcs.Config{Bucket: "b", Endpoint: server.URL})
-	s.ChunkSize = 8 << 20
+	s.PartSize = 8 << 20
 	most, before := uint64(0), live()
 	src := &watched{Reader: io.LimitReader(rand.NewChaCha8([32]byte{}), size), every: 32 << 20, do: func() { most = max(most, live()) }}
 	if _, err := s.Create(t.Context(), "a", src); err != nil {
 		t.Fatal(err)
 	}
-	if used := most - min(most, before); used > 3*uint64(s.ChunkSize) {
+	if used := most - min(most, before); used > 3*uint64(s.PartSize) {
 		t.Errorf("%d MiB of memory are used", used>>20)
 	}
 }

@@ -7,14 +7,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
-	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
-	"os"
-	"slices"
-	"sync"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
@@ -25,66 +19,18 @@ import (
 	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/etcd-ferry/etcd-ferry/store/cloud"
 )
 
-// connection holds the SDK's client, and makes another one when the files that
-// it was made of have changed. Only a new one forgets the signing key that the
-// SDK derives from a secret and keeps by the id that goes with it.
-type connection struct {
-	cfg Config
-
-	mu     sync.Mutex
-	made   *material // of what client is
-	client *s3.Client
+// get returns a client for what is in files now. Only a new one forgets the
+// signing key that the SDK derives from a secret and keeps by the id that goes
+// with it.
+func (d *driver) get(ctx context.Context) (*s3.Client, error) {
+	return d.client.Get(d.cfg.material, func(m material) (*s3.Client, error) { return d.cfg.connect(ctx, m) })
 }
 
-// material is what is in files and makes a client.
-type material struct {
-	secret
-	ca, customerKey string
-}
-
-// get returns a client. Once there is one, new files that are bad change nothing.
-func (c *connection) get(ctx context.Context) (*s3.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m, err := c.material()
-	if err == nil && (c.client == nil || *c.made != m) {
-		var client *s3.Client
-		if client, err = c.connect(ctx, m); err == nil {
-			c.client, c.made = client, &m
-		}
-	}
-	if c.client != nil {
-		return c.client, nil
-	}
-	return nil, err
-}
-
-func (c *connection) material() (m material, err error) {
-	if c.cfg.CredentialsDir != "" {
-		if m.secret, err = readSecret(c.cfg.CredentialsDir); err != nil {
-			return material{}, err
-		}
-	}
-	m.endpoint, m.region = cmp.Or(c.cfg.Endpoint, m.endpoint), cmp.Or(c.cfg.Region, m.region)
-	for path, content := range map[string]*string{c.cfg.CAFile: &m.ca, c.cfg.CustomerKeyFile: &m.customerKey} {
-		if path == "" {
-			continue
-		}
-		data, err := os.ReadFile(path)
-		if err != nil { // not an absent object
-			return material{}, fmt.Errorf("%w: %s", fs.ErrPermission, err.Error())
-		}
-		*content = string(data)
-	}
-	if n := len(m.customerKey); c.cfg.CustomerKeyFile != "" && n != 32 {
-		return material{}, fmt.Errorf("%w: %s holds %d bytes, a key has 32", fs.ErrPermission, c.cfg.CustomerKeyFile, n)
-	}
-	return m, nil
-}
-
-func (c *connection) connect(ctx context.Context, m material) (*s3.Client, error) {
+func (c *Config) connect(ctx context.Context, m material) (*s3.Client, error) {
 	transport, err := trusting(m.ca)
 	if err != nil {
 		return nil, err
@@ -102,22 +48,23 @@ func (c *connection) connect(ctx context.Context, m material) (*s3.Client, error
 	}
 	loaded.Region = cmp.Or(loaded.Region, "us-east-1")
 	if buildable, ok := loaded.HTTPClient.(*awshttp.BuildableClient); ok {
-		loaded.HTTPClient = watched(buildable, c.cfg.Stall)
+		loaded.HTTPClient = buildable.WithReadTimeout(0).
+			WithTransportOptions(func(t *http.Transport) { cloud.Watch(t, c.Stall) }).Freeze()
 	}
 	return s3.NewFromConfig(loaded, func(o *s3.Options) { c.set(o, m) }), nil
 }
 
-func (c *connection) set(o *s3.Options, m material) {
+func (c *Config) set(o *s3.Options, m material) {
 	if m.endpoint != "" {
 		o.BaseEndpoint = &m.endpoint
 	}
-	o.UsePathStyle = c.cfg.PathStyle
+	o.UsePathStyle = c.PathStyle
 	// The sums that the SDK adds by itself break other servers. What is sent is
 	// protected anyway: its SHA-256 is in the signature.
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	o.Retryer = aws.NopRetryer{} // store.Retry knows what may be repeated, see doc.go
-	o.APIOptions = append(o.APIOptions, encryption(c.cfg.KMSKeyID, m.customerKey))
+	o.APIOptions = append(o.APIOptions, encryption(c.KMSKeyID, m.customerKey))
 }
 
 // trusting returns the SDK's transport, trusting the certificates in PEM too.
@@ -131,7 +78,7 @@ func trusting(ca string) (*awshttp.BuildableClient, error) {
 		pool = x509.NewCertPool()
 	}
 	if !pool.AppendCertsFromPEM([]byte(ca)) {
-		return nil, fmt.Errorf("%w: the CA file holds no certificate in PEM", fs.ErrPermission)
+		return nil, cloud.Fail(fs.ErrPermission, "the CA file holds no certificate in PEM")
 	}
 	return client.WithTransportOptions(func(t *http.Transport) {
 		if t.TLSClientConfig == nil {
@@ -139,50 +86,6 @@ func trusting(ca string) (*awshttp.BuildableClient, error) {
 		}
 		t.TLSClientConfig.RootCAs = pool
 	}), nil
-}
-
-// watched returns client with connections that fail when they stall.
-func watched(client *awshttp.BuildableClient, stall time.Duration) aws.HTTPClient {
-	return client.WithReadTimeout(0).WithTransportOptions(func(t *http.Transport) {
-		dial := t.DialContext
-		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := dial(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return &watchedConn{conn, stall}, nil
-		}
-	}).Freeze()
-}
-
-// watchedConn fails when nothing moves in either direction for a while, but only
-// while somebody waits for it: what was received may be read slowly.
-type watchedConn struct {
-	net.Conn
-	stall time.Duration
-}
-
-func (c *watchedConn) Read(p []byte) (int, error) {
-	if err := c.SetDeadline(time.Now().Add(c.stall)); err != nil {
-		return 0, err
-	}
-	return c.Conn.Read(p)
-}
-
-// Write sends little by little, for the deadline to be about moving on and not
-// about all of p.
-func (c *watchedConn) Write(p []byte) (n int, err error) {
-	for piece := range slices.Chunk(p, 64<<10) {
-		if err := c.SetDeadline(time.Now().Add(c.stall)); err != nil {
-			return n, err
-		}
-		sent, err := c.Conn.Write(piece)
-		n += sent
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
 }
 
 // encryption adds the headers of server-side encryption to the calls that take

@@ -4,23 +4,18 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
+	"io/fs"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/etcd-ferry/etcd-ferry/store/cloud"
 )
 
-// Presets of a Config.
-const (
-	DefaultPartSize  = 8 << 20
-	DefaultParallel  = 4
-	DefaultUploadAge = 24 * time.Hour
-	DefaultStall     = time.Minute
-)
-
-// minPartSize is S3's, for all parts but the last.
-const minPartSize = 5 << 20
+// DefaultUploadAge is the preset of Config.UploadAge.
+const DefaultUploadAge = 24 * time.Hour
 
 // Config says which bucket, and how to get at it. Only Bucket is required. It
 // holds no secrets, only where they are.
@@ -53,11 +48,6 @@ type Config struct {
 
 	// For what follows 0 is the preset.
 
-	// PartSize is the size in bytes of the parts that big objects are sent in. It
-	// doubles with every thousand parts, so that 10,000 are enough. Create holds
-	// Parallel parts in memory.
-	PartSize int64
-	Parallel int
 	// UploadAge is how old an unfinished upload must be before it is taken for
 	// that of a writer which crashed, and aborted.
 	UploadAge time.Duration
@@ -67,28 +57,26 @@ type Config struct {
 }
 
 func (c *Config) preset() {
-	c.PartSize = cmp.Or(c.PartSize, DefaultPartSize)
-	c.Parallel = cmp.Or(c.Parallel, DefaultParallel)
 	c.UploadAge = cmp.Or(c.UploadAge, DefaultUploadAge)
-	c.Stall = cmp.Or(c.Stall, DefaultStall)
+	c.Stall = cmp.Or(c.Stall, cloud.DefaultStall)
 }
 
 // check returns all complaints, joined.
 func (c *Config) check() error {
-	var errs []error
+	errs := []error{cloud.CheckContainer("bucket", c.Bucket)}
+	if c.Endpoint != "" {
+		errs = append(errs, cloud.CheckEndpoint(c.Endpoint))
+	}
 	complain := func(wrong bool, format string, args ...any) {
 		if wrong {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	complain(c.Bucket == "" || strings.Contains(c.Bucket, "/"), "bucket %q: want the name of a bucket", c.Bucket)
-	complain(c.Endpoint != "" && !validEndpoint(c.Endpoint), "endpoint: want a URL like https://host:port, without user and password")
 	complain(c.KMSKeyID != "" && c.CustomerKeyFile != "", "want a key of the server's or one's own, not both")
 	complain((c.LockMode == "") != (c.LockFor == 0), "want both a lock mode and a duration, or neither")
 	complain(c.LockMode != "" && !validLockMode(c.LockMode), "lock mode %q: want GOVERNANCE or COMPLIANCE", c.LockMode)
 	complain(c.LockFor < 0, "lock duration %v: want one above 0", c.LockFor)
-	complain(c.PartSize < minPartSize, "part size %d: want %d bytes or more", c.PartSize, minPartSize)
-	complain(c.Parallel < 1 || c.UploadAge < 0 || c.Stall < 0, "want at least one part at once, and no negative times")
+	complain(c.UploadAge < 0 || c.Stall < 0, "want no negative times")
 	return errors.Join(errs...)
 }
 
@@ -96,10 +84,54 @@ func validLockMode(mode string) bool {
 	return mode == string(types.ObjectLockModeGovernance) || mode == string(types.ObjectLockModeCompliance)
 }
 
-// validEndpoint is strict so that no secret passes for a part of the URL: it is
-// in the texts of errors.
-func validEndpoint(raw string) bool {
-	u, err := url.Parse(raw)
-	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" &&
-		u.User == nil && u.RawQuery == "" && u.Fragment == ""
+// material is what is in files and makes a client.
+type material struct {
+	accessKeyID, secretAccessKey, sessionToken, region, endpoint string
+	ca, customerKey                                              string
+}
+
+// material reads the files that the configuration names.
+func (c *Config) material() (m material, err error) {
+	if c.CredentialsDir != "" {
+		if err := cloud.ReadSecret(c.CredentialsDir, map[string]*string{
+			"accessKeyID": &m.accessKeyID, "secretAccessKey": &m.secretAccessKey,
+			"sessionToken": &m.sessionToken, "region": &m.region, "endpoint": &m.endpoint,
+		}); err != nil {
+			return m, err
+		}
+		if err := m.checkSecret(); err != nil {
+			return m, cloud.NoCredentials(c.CredentialsDir + ": " + err.Error())
+		}
+	}
+	m.endpoint, m.region = cmp.Or(c.Endpoint, m.endpoint), cmp.Or(c.Region, m.region)
+	for path, content := range map[string]*string{c.CAFile: &m.ca, c.CustomerKeyFile: &m.customerKey} {
+		if path == "" {
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil { // not an absent object
+			return m, cloud.Fail(fs.ErrPermission, err.Error())
+		}
+		*content = string(data)
+	}
+	if n := len(m.customerKey); c.CustomerKeyFile != "" && n != 32 {
+		return m, cloud.Fail(fs.ErrPermission, fmt.Sprintf("%s holds %d bytes, a key has 32", c.CustomerKeyFile, n))
+	}
+	return m, nil
+}
+
+// checkSecret complains about what is in files, without showing it.
+func (m *material) checkSecret() error {
+	if m.accessKeyID == "" || m.secretAccessKey == "" {
+		return errors.New("want the files accessKeyID and secretAccessKey")
+	}
+	for _, value := range []string{m.accessKeyID, m.secretAccessKey, m.sessionToken, m.region, m.endpoint} {
+		if strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return errors.New("want one word in each file")
+		}
+	}
+	if m.endpoint == "" {
+		return nil
+	}
+	return cloud.CheckEndpoint(m.endpoint)
 }

@@ -20,7 +20,9 @@ import (
 	aws "github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"github.com/etcd-ferry/etcd-ferry/store"
+	"github.com/etcd-ferry/etcd-ferry/store/cloud"
 	"github.com/etcd-ferry/etcd-ferry/store/s3"
+	"github.com/etcd-ferry/etcd-ferry/store/storetest"
 	"github.com/etcd-ferry/etcd-ferry/test/storeservers"
 )
 
@@ -167,7 +169,7 @@ func TestCreateOverBadLine(t *testing.T) {
 			cfg := config(t, server)
 			direct := open(t, cfg)
 			var failed atomic.Int32
-			cfg.Endpoint = proxy(t, server, func(r *http.Request, forward func() *http.Response) *http.Response {
+			cfg.Endpoint = storetest.Proxy(t, server.URL, func(r *http.Request, forward func() *http.Response) *http.Response {
 				if !test.concerns(r) || failed.Add(1) > 1 {
 					return forward()
 				}
@@ -224,8 +226,8 @@ func TestSweep(t *testing.T) {
 // However big an object is, some parts of it are in memory.
 func TestCreateMemory(t *testing.T) {
 	cfg := config(t, storeservers.StartVersityGW(t))
-	cfg.PartSize = 0
 	s := open(t, cfg)
+	s.PartSize = cloud.DefaultPartSize
 	create(t, s, "warm", strings.Repeat("x", 1000))
 	runtime.GC()
 	var before runtime.MemStats
@@ -234,7 +236,7 @@ func TestCreateMemory(t *testing.T) {
 	if _, err := s.Create(t.Context(), "big", src); err != nil {
 		t.Fatal(err)
 	}
-	const parts = s3.DefaultParallel * s3.DefaultPartSize
+	const parts = cloud.DefaultParallel * cloud.DefaultPartSize
 	// As much again may be garbage.
 	if grown := int64(src.peak) - int64(before.HeapAlloc); grown > 2*parts+(8<<20) {
 		t.Errorf("the heap grew by %d MiB", grown>>20)

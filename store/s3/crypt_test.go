@@ -113,8 +113,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"time, no lock":       {Bucket: "b", LockFor: time.Hour},
 		"lock mode":           {Bucket: "b", LockMode: "governance", LockFor: time.Hour},
 		"lock in the past":    {Bucket: "b", LockMode: "GOVERNANCE", LockFor: -time.Hour},
-		"small parts":         {Bucket: "b", PartSize: 1 << 20},
-		"parallel":            {Bucket: "b", Parallel: -1},
+		"stall":               {Bucket: "b", Stall: -1},
 	} {
 		if s, err := s3.New(cfg); err == nil || s != nil {
 			t.Errorf("%s: accepted", name)

@@ -3,38 +3,27 @@ package s3_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/store"
 	"github.com/etcd-ferry/etcd-ferry/store/s3"
+	"github.com/etcd-ferry/etcd-ferry/store/storetest"
 	"github.com/etcd-ferry/etcd-ferry/test/storeservers"
 )
 
 // answering returns a store whose server gives one answer to everything.
 func answering(t *testing.T, status int, header http.Header, body string) *s3.Store {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		maps.Copy(w.Header(), header)
-		w.WriteHeader(status)
-		io.WriteString(w, body)
-	}))
-	t.Cleanup(server.Close)
 	dir := t.TempDir()
 	write(t, dir, "accessKeyID", "id")
 	write(t, dir, "secretAccessKey", "secret")
-	return open(t, s3.Config{Bucket: "bucket", Endpoint: server.URL, PathStyle: true, CredentialsDir: dir, PartSize: partSize})
+	return open(t, s3.Config{Bucket: "bucket", Endpoint: storetest.Answering(t, status, header, body), PathStyle: true, CredentialsDir: dir})
 }
 
 func write(t *testing.T, dir, name, content string) {
@@ -54,7 +43,7 @@ func TestNonsense(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(status, " ", name), func(t *testing.T) {
 				s := answering(t, status, nil, body)
-				for op, err := range everything(t, s) {
+				for op, err := range storetest.Everything(t, s, 0) {
 					if op == "remove" && status == 200 {
 						continue // there is nothing in such an answer
 					}
@@ -84,9 +73,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(code, func(t *testing.T) {
 			s := answering(t, test.status, nil, "<Error><Code>"+code+"</Code><Message>what it says</Message></Error>")
-			errs := everything(t, s)
-			_, errs["create in parts"] = s.Create(t.Context(), "a", stream(partSize+1))
-			for op, err := range errs {
+			for op, err := range storetest.Everything(t, s, partSize+1) {
 				if !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.advice) || !strings.Contains(err.Error(), "what it says") {
 					t.Errorf("%s: %v", op, err)
 				}
@@ -94,7 +81,7 @@ func TestAnswers(t *testing.T) {
 		})
 	}
 	for _, code := range []string{"ConditionalRequestConflict", "SlowDown", "InternalError", "RequestTimeout"} {
-		for op, err := range everything(t, answering(t, 409, nil, "<Error><Code>"+code+"</Code></Error>")) {
+		for op, err := range storetest.Everything(t, answering(t, 409, nil, "<Error><Code>"+code+"</Code></Error>"), 0) {
 			if store.IsPermanent(err) || !strings.Contains(err.Error(), code) {
 				t.Errorf("%s, %s: %v", code, op, err)
 			}
@@ -132,37 +119,4 @@ func TestStall(t *testing.T) {
 	if _, _, err := s.Read(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
-}
-
-// Slow is not stalled: neither a receiver that takes its time, nor a line over
-// which much goes little by little.
-func TestWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		here, there := net.Pipe()
-		conn := s3.Watch(here, time.Minute)
-		go there.Write([]byte("12"))
-		p := make([]byte, 1)
-		for range 2 {
-			<-time.After(time.Hour)
-			if _, err := conn.Read(p); err != nil {
-				t.Error(err)
-			}
-		}
-		go func() {
-			p := make([]byte, 64<<10)
-			for range 100 {
-				<-time.After(50 * time.Second)
-				if _, err := io.ReadFull(there, p); err != nil {
-					t.Error(err)
-				}
-			}
-		}()
-		if n, err := conn.Write(make([]byte, 100*64<<10)); n != 100*64<<10 || err != nil {
-			t.Errorf("sent %d bytes, %v", n, err)
-		}
-		began := time.Now()
-		if _, err := conn.Read(p); err == nil || time.Since(began) != time.Minute {
-			t.Errorf("waited %v, %v", time.Since(began), err)
-		}
-	})
 }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/etcd-ferry/etcd-ferry/store"
+	"github.com/etcd-ferry/etcd-ferry/store/mem"
 	"github.com/etcd-ferry/etcd-ferry/store/s3"
 	"github.com/etcd-ferry/etcd-ferry/store/storetest"
 	"github.com/etcd-ferry/etcd-ferry/test/storeservers"
@@ -25,7 +24,7 @@ func TestServers(t *testing.T) {
 	tests := map[string]func(t *testing.T, server *storeservers.S3){
 		"store":               testStore,
 		"no bucket":           testNoBucket,
-		"open at":             testOpenAt,
+		"copies":              testCopies,
 		"create in parts":     testCreateInParts,
 		"fail in parts":       testCreateFailsInParts,
 		"race in parts":       testCreateRaceInParts,
@@ -54,7 +53,6 @@ func config(t *testing.T, server *storeservers.S3) s3.Config {
 	return s3.Config{
 		Bucket: server.Bucket(t), Endpoint: server.URL, PathStyle: true,
 		CAFile: server.CAFile, CredentialsDir: server.Credentials(t),
-		PartSize: partSize,
 	}
 }
 
@@ -64,6 +62,7 @@ func open(t *testing.T, cfg s3.Config) *s3.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.PartSize = partSize
 	return s
 }
 
@@ -97,6 +96,8 @@ type orderly struct {
 	store.Store
 	mu sync.RWMutex
 }
+
+func (o *orderly) Unwrap() store.Store { return o.Store }
 
 func (o *orderly) Swap(ctx context.Context, name string, old store.Version, data []byte) (store.Version, error) {
 	o.mu.RLock()
@@ -134,76 +135,38 @@ func TestListPages(t *testing.T) {
 func testNoBucket(t *testing.T, server *storeservers.S3) {
 	cfg := config(t, server)
 	cfg.Bucket = "no-such-bucket"
-	errs := everything(t, open(t, cfg))
-	_, errs["create in parts"] = open(t, cfg).Create(t.Context(), "a", stream(partSize+1))
-	for op, err := range errs {
+	for op, err := range storetest.Everything(t, open(t, cfg), partSize+1) {
 		if !errors.Is(err, store.ErrNoContainer) || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", op, err)
 		}
 	}
 }
 
-// everything makes every call on a store, and returns how they ended. Nothing is
-// repeated in them.
-func everything(t *testing.T, s store.Store) map[string]error {
-	t.Helper()
-	errs := map[string]error{}
-	_, errs["list"] = s.List(t.Context(), "")
-	_, _, errs["open"] = s.Open(t.Context(), "a")
-	_, _, errs["read"] = s.Read(t.Context(), "a")
-	_, errs["create"] = s.Create(t.Context(), "a", strings.NewReader("x"))
-	_, errs["first swap"] = s.Swap(t.Context(), "a", "", []byte("x"))
-	_, errs["swap"] = s.Swap(t.Context(), "a", "1", []byte("x"))
-	errs["remove"] = s.Remove(t.Context(), "a")
-	return errs
-}
-
-func testOpenAt(t *testing.T, server *storeservers.S3) {
-	s := open(t, config(t, server))
-	version := create(t, s, "a", "0123456789").Version
-	body, err := s.OpenAt(t.Context(), "a", 4, version)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close()
-	if rest, err := io.ReadAll(body); string(rest) != "456789" || err != nil {
-		t.Errorf("from byte 4 on it reads %q, %v", rest, err)
-	}
-	if _, err := s.OpenAt(t.Context(), "a", 4, "other"); !errors.Is(err, store.ErrChanged) {
-		t.Errorf("another version: %v", err)
-	}
-	if _, err := s.OpenAt(t.Context(), "b", 4, version); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("absent: %v", err)
-	}
-}
-
-// What breaks off is read on, not from the start.
 func TestResume(t *testing.T) {
 	server := storeservers.StartVersityGW(t)
 	cfg := config(t, server)
-	content := strings.Repeat("0123456789", 100_000)
-	create(t, open(t, cfg), "a", content)
-
-	var ranges []string
-	cfg.Endpoint = proxy(t, server, func(r *http.Request, forward func() *http.Response) *http.Response {
-		response := forward()
-		if r.Method == http.MethodGet {
-			ranges = append(ranges, r.Header.Get("Range"))
-			response.Body = io.NopCloser(io.LimitReader(response.Body, 400_000))
-		}
-		return response
+	storetest.RunResume(t, server.URL, func(url string) store.Store {
+		cfg.Endpoint = url
+		return open(t, cfg)
 	})
-	retried := store.Retry(store.Prefix(open(t, cfg), ""))
-	retried.Base = 1
-	body, _, err := retried.Open(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer body.Close()
-	if got, err := io.ReadAll(body); string(got) != content || err != nil {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
-	if len(ranges) != 3 || ranges[0] != "" || ranges[1] == "" || ranges[1] == ranges[2] {
-		t.Errorf("it asked for the ranges %q", ranges)
+}
+
+func testCopies(t *testing.T, server *storeservers.S3) {
+	storetest.RunCopies(t, true, func(t *testing.T) (dst, src store.Store) {
+		cfg := config(t, server)
+		src = open(t, cfg)
+		cfg.Bucket = server.Bucket(t)
+		return open(t, cfg), src
+	})
+}
+
+func TestNoCopyFromElsewhere(t *testing.T) {
+	cfg := config(t, storeservers.StartVersityGW(t))
+	to := open(t, cfg)
+	cfg.Region = "elsewhere"
+	for _, from := range []store.Store{mem.New(), open(t, cfg)} {
+		if _, done, err := store.Copy(t.Context(), to, "x", from, "y"); done || err != nil {
+			t.Errorf("from %s: %t, %v", from, done, err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/etcd-ferry/etcd-ferry/store"
 	"github.com/etcd-ferry/etcd-ferry/store/s3"
+	"github.com/etcd-ferry/etcd-ferry/store/storetest"
 	"github.com/etcd-ferry/etcd-ferry/test/storeservers"
 )
 
@@ -83,8 +84,8 @@ func TestMissingFiles(t *testing.T) {
 		"CA":           {CAFile: missing},
 		"customer key": {CustomerKeyFile: missing},
 	} {
-		cfg.Bucket, cfg.Endpoint, cfg.PartSize = "bucket", "http://127.0.0.1:1", partSize
-		for op, err := range everything(t, open(t, cfg)) {
+		cfg.Bucket, cfg.Endpoint = "bucket", "http://127.0.0.1:1"
+		for op, err := range storetest.Everything(t, open(t, cfg), 0) {
 			if errors.Is(err, fs.ErrNotExist) || !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), missing) {
 				t.Errorf("%s, %s: %v", name, op, err)
 			}
@@ -125,7 +126,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	write(t, cfg.CredentialsDir, "customer", (canary + strings.Repeat("x", 32))[:32])
 	s := open(t, cfg)
 	var shown strings.Builder
-	for op, err := range everything(t, s) {
+	for op, err := range storetest.Everything(t, s, 0) {
 		if err == nil {
 			t.Errorf("%s went well", op)
 		}

@@ -3,23 +3,40 @@ package s3
 import (
 	"bytes"
 	"context"
+	"crypto/md5"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"math/rand/v2"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/etcd-ferry/etcd-ferry/store"
+	"github.com/etcd-ferry/etcd-ferry/store/cloud"
+)
+
+const (
+	// S3's limits. All parts but the last have 5 MiB or more.
+	maxParts = 10_000
+	maxPart  = 5 << 30
+
+	// attempts of a call that may be repeated, see repeat.
+	attempts = 5
+	// writeIDKey is the metadata that tells whose an object is.
+	writeIDKey = "etcd-ferry-write"
 )
 
 // Store is a store in a bucket. Use New.
 type Store struct {
-	cfg        Config
-	connection *connection
+	*cloud.Store
+	driver *driver
 }
 
 // New returns the store in a bucket, without looking whether it exists.
@@ -28,31 +45,46 @@ func New(cfg Config) (*Store, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	return &Store{cfg, &connection{cfg: cfg}}, nil
+	d := &driver{cfg: cfg}
+	d.store = cloud.New(d, cloud.Limits{MaxPart: maxPart, MaxParts: maxParts})
+	return &Store{d.store, d}, nil
 }
 
-func (s *Store) String() string { return "s3://" + s.cfg.Bucket }
-
-// List implements store.Reader.
-func (s *Store) List(ctx context.Context, prefix string) ([]store.Info, error) {
-	infos, err := s.list(ctx, prefix)
-	if err != nil {
-		return nil, s.explain(ctx, "list", prefix, err)
-	}
-	// Amazon's directory buckets do not list in order.
-	slices.SortFunc(infos, func(a, b store.Info) int { return strings.Compare(a.Name, b.Name) })
-	return infos, nil
+// driver implements cloud.Driver.
+type driver struct {
+	cfg    Config
+	store  *cloud.Store // whose fields apply
+	client cloud.Kept[material, *s3.Client]
 }
 
-func (s *Store) list(ctx context.Context, prefix string) (infos []store.Info, err error) {
-	if !startsName(prefix) { // not every server takes it
-		return nil, nil
-	}
-	client, err := s.connection.get(ctx)
+func (d *driver) String() string { return "s3://" + d.cfg.Bucket }
+
+// repeat lets the SDK repeat a call that does no harm when it happens twice.
+// The source of a big object can seldom be read again, so that a failed call
+// must not cost the whole upload.
+func repeat(o *s3.Options) {
+	o.Retryer = retry.NewStandard(func(o *retry.StandardOptions) {
+		o.MaxAttempts, o.Backoff = attempts, retry.BackoffDelayerFunc(pause)
+		// To the SDK it is an error only with a code of Amazon's.
+		o.Retryables = append(o.Retryables, retry.RetryableHTTPStatusCode{Codes: map[int]struct{}{http.StatusTooManyRequests: {}}})
+	})
+}
+
+// pause returns how long to wait after an attempt, counted from 1. The SDK's own
+// pauses can be next to nothing all in a row; the sum of these is 7.5 s or more,
+// so that a line that is dead for seconds does not cost an upload.
+func pause(attempt int, _ error) (time.Duration, error) {
+	most := time.Second << (attempt - 1)
+	return most/2 + rand.N(most/2), nil
+}
+
+// List implements cloud.Driver.
+func (d *driver) List(ctx context.Context, prefix string) (infos []store.Info, err error) {
+	client, err := d.get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	in := &s3.ListObjectsV2Input{Bucket: &s.cfg.Bucket, Prefix: &prefix}
+	in := &s3.ListObjectsV2Input{Bucket: &d.cfg.Bucket, Prefix: &prefix}
 	pages := s3.NewListObjectsV2Paginator(client, in, func(o *s3.ListObjectsV2PaginatorOptions) {
 		o.StopOnDuplicateToken = true
 	})
@@ -67,22 +99,14 @@ func (s *Store) list(ctx context.Context, prefix string) (infos []store.Info, er
 		}
 		for _, object := range page.Contents {
 			name := aws.ToString(object.Key)
-			if !strings.HasPrefix(name, prefix) || store.CheckName(name) != nil {
-				continue
-			}
 			info, err := infoOf(name, object.Size, object.LastModified, object.ETag)
-			if err != nil {
+			if err != nil && store.CheckName(name) == nil {
 				return nil, err
 			}
 			infos = append(infos, info)
 		}
 	}
 	return infos, nil
-}
-
-// startsName reports whether a name can start with prefix.
-func startsName(prefix string) bool {
-	return store.CheckName(prefix) == nil || store.CheckName(prefix+"x") == nil
 }
 
 func infoOf(name string, size *int64, modified *time.Time, etag *string) (store.Info, error) {
@@ -104,35 +128,37 @@ func versionOf(etag *string) (store.Version, error) {
 
 func etagOf(v store.Version) *string { return aws.String(`"` + string(v) + `"`) }
 
-// Open implements store.Reader.
-func (s *Store) Open(ctx context.Context, name string) (io.ReadCloser, store.Info, error) {
-	body, info, err := s.get(ctx, name, nil)
+// Head implements cloud.Driver. Its answer has no body, and so cannot say that an
+// object is absent: a Get can.
+func (d *driver) Head(ctx context.Context, name string) (store.Info, string, error) {
+	client, err := d.get(ctx)
 	if err != nil {
-		return nil, store.Info{}, s.explain(ctx, "open", name, err)
+		return store.Info{}, "", err
 	}
-	return body, info, nil
+	out, err := client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &d.cfg.Bucket, Key: &name}, repeat)
+	if errors.As(err, new(*types.NotFound)) {
+		body, info, err := d.Get(ctx, name, 0, "")
+		if err == nil { // it has come meanwhile
+			body.Close()
+		}
+		return info, "", err
+	}
+	if err != nil {
+		return store.Info{}, "", err
+	}
+	info, err := infoOf(name, out.ContentLength, out.LastModified, out.ETag)
+	return info, out.Metadata[writeIDKey], err
 }
 
-// OpenAt implements store.RangeOpener.
-func (s *Store) OpenAt(ctx context.Context, name string, offset int64, version store.Version) (io.ReadCloser, error) {
-	body, _, err := s.get(ctx, name, func(in *s3.GetObjectInput) {
-		in.Range, in.IfMatch = aws.String(fmt.Sprintf("bytes=%d-", offset)), etagOf(version)
-	})
-	if err != nil {
-		return nil, s.explain(ctx, "open", name, err)
-	}
-	return body, nil
-}
-
-// get opens an object, or the part of it that change asks for.
-func (s *Store) get(ctx context.Context, name string, change func(*s3.GetObjectInput)) (io.ReadCloser, store.Info, error) {
-	client, err := s.clientFor(ctx, name)
+// Get implements cloud.Driver.
+func (d *driver) Get(ctx context.Context, name string, offset int64, version store.Version) (io.ReadCloser, store.Info, error) {
+	client, err := d.get(ctx)
 	if err != nil {
 		return nil, store.Info{}, err
 	}
-	in := &s3.GetObjectInput{Bucket: &s.cfg.Bucket, Key: &name}
-	if change != nil {
-		change(in)
+	in := &s3.GetObjectInput{Bucket: &d.cfg.Bucket, Key: &name}
+	if version != "" {
+		in.Range, in.IfMatch = aws.String(fmt.Sprintf("bytes=%d-", offset)), etagOf(version)
 	}
 	out, err := client.GetObject(ctx, in)
 	if err != nil {
@@ -146,7 +172,7 @@ func (s *Store) get(ctx context.Context, name string, change func(*s3.GetObjectI
 		out.Body.Close()
 		return nil, store.Info{}, err
 	}
-	return store.Exact(ctx, out.Body, info), info, nil
+	return out.Body, info, nil
 }
 
 // checkRange compares what part was asked for, "bytes=5-", and which one came,
@@ -164,56 +190,52 @@ func checkRange(asked, came *string) error {
 	return nil
 }
 
-// clientFor returns a client for calls about an object.
-func (s *Store) clientFor(ctx context.Context, name string) (*s3.Client, error) {
-	if err := store.CheckName(name); err != nil {
-		return nil, err
-	}
-	return s.connection.get(ctx)
-}
-
-// Remove implements store.Writer.
-func (s *Store) Remove(ctx context.Context, name string) error {
-	client, err := s.clientFor(ctx, name)
+// Delete implements cloud.Driver.
+func (d *driver) Delete(ctx context.Context, name string) error {
+	client, err := d.get(ctx)
 	if err == nil {
-		_, err = client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &s.cfg.Bucket, Key: &name})
+		_, err = client.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &d.cfg.Bucket, Key: &name})
 	}
-	return s.explain(ctx, "remove", name, err)
+	return err
 }
 
-// Read implements store.Swapper.
-func (s *Store) Read(ctx context.Context, name string) ([]byte, store.Version, error) {
-	body, info, err := s.get(ctx, name, nil)
+// Put implements cloud.Driver.
+func (d *driver) Put(ctx context.Context, w cloud.Write, data []byte) (store.Info, error) {
+	client, err := d.get(ctx)
 	if err != nil {
-		return nil, "", s.explain(ctx, "read", name, err)
+		return store.Info{}, err
 	}
-	defer body.Close()
-	if err := store.CheckSize(name, info.Size); err != nil {
-		return nil, "", err
-	}
-	data, err := io.ReadAll(body)
-	return data, info.Version, err
-}
-
-// Swap implements store.Swapper.
-func (s *Store) Swap(ctx context.Context, name string, old store.Version, data []byte) (store.Version, error) {
-	if err := errors.Join(store.CheckName(name), store.CheckSize(name, int64(len(data)))); err != nil {
-		return "", err
-	}
-	client, err := s.connection.get(ctx)
-	if err != nil {
-		return "", s.explain(ctx, "swap", name, err)
-	}
-	in := &s3.PutObjectInput{Bucket: &s.cfg.Bucket, Key: &name, Body: bytes.NewReader(data)}
-	if old == "" {
+	in := &s3.PutObjectInput{Bucket: &d.cfg.Bucket, Key: &w.Name, Body: bytes.NewReader(data)}
+	if w.Old == "" {
 		in.IfNoneMatch = aws.String("*")
 	} else {
-		in.IfMatch = etagOf(old)
+		in.IfMatch = etagOf(w.Old)
+	}
+	if w.ID != "" {
+		in.ContentMD5 = d.md5(data)
+		in.ObjectLockMode, in.ObjectLockRetainUntilDate = d.lock()
 	}
 	out, err := client.PutObject(ctx, in)
 	if err != nil {
-		return "", s.explain(ctx, "swap", name, err)
+		return store.Info{}, err
 	}
 	version, err := versionOf(out.ETag)
-	return version, s.explain(ctx, "swap", name, err)
+	return store.Info{Name: w.Name, Size: int64(len(data)), Version: version}, err
+}
+
+// lock returns what retains an object that is made now.
+func (d *driver) lock() (types.ObjectLockMode, *time.Time) {
+	if d.cfg.LockMode == "" {
+		return "", nil
+	}
+	return types.ObjectLockMode(d.cfg.LockMode), aws.Time(time.Now().Add(d.cfg.LockFor))
+}
+
+// md5 returns the sum that S3 insists on for what is to be retained.
+func (d *driver) md5(data []byte) *string {
+	if d.cfg.LockMode == "" {
+		return nil
+	}
+	sum := md5.Sum(data)
+	return aws.String(base64.StdEncoding.EncodeToString(sum[:]))
 }

@@ -55,12 +55,17 @@ func testCreateTaken(t *testing.T, s store.Store) {
 }
 
 func testCreateBrokenSource(t *testing.T, s store.Store) {
-	for _, size := range []int64{0, 10, bigSize} {
-		_, err := s.Create(t.Context(), "a", io.MultiReader(stream(size), iotest.ErrReader(errSource)))
-		wantErr(t, fmt.Sprintf("create, broken after %d bytes", size), err, errSource)
-		wantNothing(t, s)
+	// The end of a source is io.EOF, nothing else.
+	for _, broken := range []error{errSource, io.ErrUnexpectedEOF, fmt.Errorf("cut: %w", io.EOF), fs.ErrNotExist} {
+		for _, size := range []int64{0, 10, 3<<20 + 1} { // the last in several parts of what sends them small
+			_, err := s.Create(t.Context(), "a", io.MultiReader(stream(size), iotest.ErrReader(broken)))
+			wantErr(t, fmt.Sprintf("create, broken after %d bytes", size), err, broken)
+		}
 	}
-	_, _, err := s.Open(t.Context(), "a")
+	_, err := s.Create(t.Context(), "a", io.MultiReader(stream(bigSize), iotest.ErrReader(errSource)))
+	wantErr(t, "create, broken after many bytes", err, errSource)
+	wantNothing(t, s)
+	_, _, err = s.Open(t.Context(), "a")
 	if err == nil {
 		t.Error("the object can be opened")
 	}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -205,4 +206,33 @@ func testBadNames(t *testing.T, s store.Store) {
 		})
 	}
 	wantNothing(t, s)
+}
+
+func testOpenAt(t *testing.T, s store.Store) {
+	ranges, ok := store.As[store.RangeOpener](s)
+	version := create(t, s, "a", "0123456789").Version
+	other := create(t, s, "other", "another").Version
+	if !ok {
+		return
+	}
+	body, err := ranges.OpenAt(t.Context(), "a", 4, version)
+	if errors.Is(err, errors.ErrUnsupported) { // a wrapper, whose store cannot do it
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer body.Close()
+	if rest, err := io.ReadAll(body); string(rest) != "456789" || err != nil {
+		t.Errorf("from byte 4 on it reads %q, %v", rest, err)
+	}
+	for name, version := range map[string]store.Version{"a": other, "b": version} {
+		_, err := ranges.OpenAt(t.Context(), name, 4, version)
+		wantErr(t, "open "+name+" at another version", err, store.ErrChanged)
+	}
+	if _, err := s.Swap(t.Context(), "a", version, []byte("9876543210")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = ranges.OpenAt(t.Context(), "a", 4, version)
+	wantErr(t, "open what was replaced", err, store.ErrChanged)
 }

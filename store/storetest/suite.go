@@ -35,6 +35,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"listing keeps to the prefix", testListPrefix},
 		{"listing and removing at once", testListRemove},
 		{"a removed object is gone", testRemove},
+		{"content is read on from a byte", testOpenAt},
 		{"reading stops when its context ends", testOpenCancelled},
 		{"an ended context does nothing", testCancelled},
 

@@ -1,18 +1,12 @@
 package e2e
 
 import (
-	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
-	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
-	"github.com/etcd-ferry/etcd-ferry/store/file"
 	"github.com/etcd-ferry/etcd-ferry/test/etcdtest"
 )
 
@@ -21,6 +15,7 @@ type copied struct {
 	Copied      int   `json:"copied"`
 	CopiedBytes int64 `json:"copiedBytes"`
 	Adopted     int   `json:"adopted"`
+	ByStores    int   `json:"copiedByStores"`
 	There       int   `json:"there"`
 }
 
@@ -126,81 +121,4 @@ func TestCopyUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	ferry(t, copyArgs(from, to)...).wantFailure(t, 1, delta.Name, "left as it is")
-}
-
-// TestKilledCopies kills copies at random moments until one comes through, over
-// and over.
-func TestKilledCopies(t *testing.T) {
-	t.Parallel()
-	const kills = 50
-	source := etcdtest.Start(t)
-	from, store := newStore(t)
-	backUp(t, source, store, 8)
-	all := contents(t, from)
-	to := t.TempDir()
-	seen := map[string]time.Time{}
-	for killed, whole := 0, false; !whole; {
-		before := checkDestination(t, to, seen)
-		// A copy takes about half a second at this rate.
-		cmd := command(t.Context(), copyArgs(from, to, "--bandwidth=16MiB")...)
-		var stdout strings.Builder
-		cmd.Stdout = &stdout
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		life := time.Duration(10+rand.IntN(250)) * time.Millisecond
-		if killed >= kills {
-			life = runTimeout
-		}
-		kill := time.AfterFunc(life, func() { _ = cmd.Process.Kill() })
-		err := cmd.Wait()
-		kill.Stop()
-		if err != nil {
-			killed++
-			continue
-		}
-		var missing int64
-		for name, data := range all {
-			if _, there := before[name]; !there && !strings.HasSuffix(name, ".json") {
-				missing += int64(len(data))
-			}
-		}
-		if r := decode[copied](t, outcome{stdout: stdout.String()}); r.CopiedBytes != missing {
-			t.Errorf("%d bytes were copied, %d were missing: %+v", r.CopiedBytes, missing, r)
-		}
-		checkCopied(t, from, to)
-		if whole = killed >= kills; !whole {
-			to, seen = t.TempDir(), map[string]time.Time{}
-		}
-	}
-	dataDir := filepath.Join(t.TempDir(), "etcd")
-	must(t, "restore", "--store=file://"+to, "--data-dir", dataDir)
-	checkSame(t, source, dataDir, source.Revision(t))
-}
-
-// checkDestination looks at what a killed copy left: what counts is whole and can
-// be restored, and nothing in seen was written again. It returns the objects.
-func checkDestination(t *testing.T, dir string, seen map[string]time.Time) map[string]string {
-	t.Helper()
-	found := contents(t, dir)
-	for name := range found {
-		info, err := os.Stat(filepath.Join(dir, "snapshots", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if before, ok := seen[name]; ok && !before.Equal(info.ModTime()) {
-			t.Errorf("%s was written again", name)
-		}
-		seen[name] = info.ModTime()
-	}
-	l, err := archive.New(file.New(dir)).List(t.Context())
-	chains, gaps := snapshot.Chains(l.Manifests)
-	if err != nil || len(gaps)+len(l.Problems) > 0 || len(l.Manifests) > 0 && len(chains) == 0 {
-		t.Errorf("after a kill: %v, gaps %v, problems %v, %d chains", err, gaps, l.Problems, len(chains))
-	}
-	if len(chains) > 0 && rand.IntN(3) == 0 { // each time would take long
-		last := chains[len(chains)-1].Last()
-		must(t, "restore", "--store=file://"+dir, "--data-dir", filepath.Join(t.TempDir(), "etcd"), "--revision", fmt.Sprint(last))
-	}
-	return found
 }

@@ -120,6 +120,8 @@ type (
 		Kind  string `json:"kind"`
 		First int64  `json:"firstRevision"`
 		Last  int64  `json:"lastRevision"`
+
+		Lineage string `json:"lineage"`
 	}
 	window struct {
 		First int64 `json:"firstRevision"`
@@ -131,7 +133,8 @@ type (
 		Problems  []struct {
 			Name string `json:"name"`
 		} `json:"problems"`
-		Strays []string `json:"strays"`
+		Strays  []string `json:"strays"`
+		Foreign int      `json:"foreign"`
 	}
 	restored struct {
 		Revision   int64  `json:"revision"`

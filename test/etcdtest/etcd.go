@@ -8,8 +8,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/etcd-ferry/etcd-ferry/test/proc"
 )
 
 // quota is the largest database size that etcd recommends, in bytes.
@@ -31,7 +32,7 @@ type Etcd struct {
 	cluster  []string       // flags that say what the cluster is
 	reserved []net.Listener // of the ports, until the first start
 	log      string         // path
-	process  *process
+	process  *proc.Process
 }
 
 // Start runs an etcd that forms a cluster of its own, and returns when it is
@@ -78,8 +79,8 @@ func (e *Etcd) release() {
 
 func (e *Etcd) cleanup(t testing.TB) {
 	e.release()
-	if e.process != nil && !e.process.stop() {
-		t.Logf("%s: still there %v after SIGTERM, killed", e, grace)
+	if e.process != nil && !e.process.Stop() {
+		t.Logf("%s: still there %v after SIGTERM, killed", e, proc.Grace)
 	}
 	if t.Failed() {
 		t.Logf("end of the log of %s:\n%s", e, e.logTail(20))
@@ -97,7 +98,7 @@ func (e *Etcd) run(t testing.TB) {
 	cmd := exec.Command(Tool(t, e.Version, "etcd"), e.args()...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = e.options.environ(), out, out
 	e.release()
-	if e.process, err = run(cmd); err != nil {
+	if e.process, err = proc.Start(cmd); err != nil {
 		t.Fatalf("start %s: %v", e, err)
 	}
 }
@@ -122,10 +123,10 @@ func (e *Etcd) args() []string {
 func (e *Etcd) Endpoint() string { return e.endpoint }
 
 // PID is the id of the present process, or of the last one.
-func (e *Etcd) PID() int { return e.process.pid }
+func (e *Etcd) PID() int { return e.process.PID() }
 
 // Ended is closed when the present process has ended, for whatever reason.
-func (e *Etcd) Ended() <-chan struct{} { return e.process.ended }
+func (e *Etcd) Ended() <-chan struct{} { return e.process.Ended() }
 
 // String names the member in messages.
 func (e *Etcd) String() string { return fmt.Sprintf("etcd %s %q", e.Version, e.Name) }
@@ -133,19 +134,19 @@ func (e *Etcd) String() string { return fmt.Sprintf("etcd %s %q", e.Version, e.N
 // Stop asks etcd to end and waits until it has.
 func (e *Etcd) Stop(t testing.TB) {
 	t.Helper()
-	if !e.process.stop() {
-		t.Fatalf("%s: still there %v after SIGTERM", e, grace)
+	if !e.process.Stop() {
+		t.Fatalf("%s: still there %v after SIGTERM", e, proc.Grace)
 	}
 }
 
 // Kill ends etcd with SIGKILL and waits until it is gone.
-func (e *Etcd) Kill(testing.TB) { e.process.kill() }
+func (e *Etcd) Kill(testing.TB) { e.process.Kill() }
 
 // Pause stops etcd where it stands, until Resume.
-func (e *Etcd) Pause(testing.TB) { e.process.signal(syscall.SIGSTOP) }
+func (e *Etcd) Pause(testing.TB) { e.process.Pause() }
 
 // Resume lets a paused etcd go on.
-func (e *Etcd) Resume(testing.TB) { e.process.signal(syscall.SIGCONT) }
+func (e *Etcd) Resume(testing.TB) { e.process.Resume() }
 
 // Restart runs an etcd again that has ended, changed by opts, on the same ports
 // and data dir, and waits until it is healthy.

@@ -40,7 +40,7 @@ func (e *Etcd) wait(t testing.TB) error {
 		select {
 		case <-t.Context().Done():
 			return t.Context().Err()
-		case <-e.process.ended:
+		case <-e.process.Ended():
 			if !strings.Contains(e.logTail(5), "address already in use") {
 				return fmt.Errorf("%s ended before it was healthy", e)
 			}

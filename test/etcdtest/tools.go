@@ -1,9 +1,10 @@
 package etcdtest
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/etcd-ferry/etcd-ferry/test/proc"
 )
 
 // Versions are the versions of etcd under test, oldest first.
@@ -16,29 +17,5 @@ const Newest = "3.7.3"
 // a version in Versions.
 func Tool(t testing.TB, version, name string) string {
 	t.Helper()
-	path := filepath.Join(root(t), ".tools", "etcd-"+version, name)
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run make tools", err)
-	}
-	return path
-}
-
-// root returns the module's folder: the nearest one with a go.mod, starting from
-// the folder of the package under test.
-func root(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the working directory: run tests inside the module")
-		}
-		dir = parent
-	}
+	return proc.Tool(t, filepath.Join("etcd-"+version, name))
 }

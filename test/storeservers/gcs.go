@@ -8,7 +8,8 @@ import (
 )
 
 // GCS is a fake-gcs-server. It holds objects in memory and asks nobody who he
-// is. It ignores conditions when it deletes, rewrites or composes.
+// is. It ignores conditions when it deletes, rewrites or composes, and appends a
+// chunk again that is sent again because its answer was lost.
 type GCS struct{ *Server }
 
 // StartGCS runs a server without buckets.
@@ -20,7 +21,7 @@ func StartGCS(t testing.TB) *GCS {
 			host, port, _ := net.SplitHostPort(address)
 			return []string{
 				"-scheme=http", "-host=" + host, "-port=" + port, "-backend=memory", "-log-level=warn",
-				"-public-host=" + address, "-external-url=http://" + address,
+				"-public-host=" + host, "-external-url=http://" + address,
 			}
 		},
 	})}

@@ -19,7 +19,7 @@ func StartMinIO(t testing.TB) *S3 {
 	client := selfSigned(t, filepath.Join(certs, "public.crt"), filepath.Join(certs, "private.key"))
 	s := &S3{
 		AccessKeyID: "minio-user", SecretAccessKey: "minio-secret", Region: "eu-test-1",
-		CAFile: filepath.Join(certs, "public.crt"), data: t.TempDir(),
+		CAFile: filepath.Join(certs, "public.crt"), client: client, data: t.TempDir(),
 	}
 	key := make([]byte, 32)
 	rand.Read(key)

@@ -2,6 +2,7 @@ package storeservers
 
 import (
 	"crypto/rand"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,7 +19,8 @@ type S3 struct {
 	// CAFile holds the certificate that the server shows; empty without TLS.
 	CAFile string
 
-	data string // folder that holds the buckets
+	client *http.Client
+	data   string // folder that holds the buckets
 }
 
 // Bucket makes an empty bucket. To both servers a folder is one.
@@ -45,3 +47,6 @@ func (s *S3) Credentials(t testing.TB) string {
 	}
 	return dir
 }
+
+// HTTP returns a client that trusts the certificate of the server.
+func (s *S3) HTTP() *http.Client { return s.client }

@@ -11,9 +11,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/etcd-ferry/etcd-ferry/test/proc"
 )
 
 const (
@@ -30,7 +31,7 @@ type Server struct {
 
 	name    string
 	log     string // path
-	process *process
+	process *proc.Process
 }
 
 // command is how to run a server.
@@ -74,10 +75,10 @@ func (s *Server) try(t testing.TB, c command) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(tool(t, c.program), c.args(address)...)
+	cmd := exec.Command(proc.Tool(t, c.program), c.args(address)...)
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	if s.process, err = run(cmd); err != nil {
+	if s.process, err = proc.Start(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", s.name, err)
 	}
 	return s.wait(t, cmp.Or(c.client, http.DefaultClient), s.URL+cmp.Or(c.ready, "/"))
@@ -93,7 +94,7 @@ func (s *Server) wait(t testing.TB, client *http.Client, url string) error {
 		select {
 		case <-t.Context().Done():
 			return t.Context().Err()
-		case <-s.process.ended:
+		case <-s.process.Ended():
 			return fmt.Errorf("%s ended before it answered", s.name)
 		case <-time.After(readyInterval):
 		}
@@ -117,7 +118,7 @@ func healthy(t testing.TB, client *http.Client, url string) bool {
 
 func (s *Server) cleanup(t testing.TB) {
 	if s.process != nil {
-		s.process.kill()
+		s.process.Kill()
 	}
 	if t.Failed() {
 		t.Logf("end of the log of %s:\n%s", s.name, s.logTail(20))
@@ -126,10 +127,10 @@ func (s *Server) cleanup(t testing.TB) {
 
 // Pause stops the server where it stands, until Resume: connections stay, and
 // nobody answers.
-func (s *Server) Pause() { s.process.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() { s.process.Pause() }
 
 // Resume lets a paused server go on.
-func (s *Server) Resume() { s.process.signal(syscall.SIGCONT) }
+func (s *Server) Resume() { s.process.Resume() }
 
 // logTail returns the last lines that the server has logged.
 func (s *Server) logTail(lines int) string {
@@ -151,37 +152,4 @@ func freeAddress(t testing.TB) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-// tool returns the path of a program that "make tools" has built.
-func tool(t testing.TB, name string) string {
-	t.Helper()
-	path := name
-	if !filepath.IsAbs(name) {
-		path = filepath.Join(root(t), ".tools", name)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%v: run make tools", err)
-	}
-	return path
-}
-
-// root returns the module's folder: the nearest one with a go.mod, starting from
-// the folder of the package under test.
-func root(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			t.Fatal("no go.mod above the working directory: run tests inside the module")
-		}
-		dir = parent
-	}
 }

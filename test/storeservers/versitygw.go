@@ -1,13 +1,19 @@
 package storeservers
 
-import "testing"
+import (
+	"net/http"
+	"testing"
+)
 
 // StartVersityGW runs a versitygw that keeps objects as files. It ignores
 // If-None-Match when it copies, knows neither SSE nor retention without a
 // bucket's consent, and does not speak TLS here.
 func StartVersityGW(t testing.TB) *S3 {
 	t.Helper()
-	s := &S3{AccessKeyID: "versity-user", SecretAccessKey: "versity-secret", Region: "eu-test-1", data: t.TempDir()}
+	s := &S3{
+		AccessKeyID: "versity-user", SecretAccessKey: "versity-secret", Region: "eu-test-1",
+		client: http.DefaultClient, data: t.TempDir(),
+	}
 	s.Server = start(t, command{
 		program: "versitygw",
 		args: func(address string) []string {

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
+)
+
+// testedEtcds are the versions of etcd that the tests run.
+var testedEtcds = []string{"3.5", "3.6", "3.7"}
+
+// examineEtcd looks at one member.
+func (c *doctorCommand) examineEtcd(ctx context.Context, endpoint string) []finding {
+	subject := "etcd " + endpoint + ": "
+	config := c.etcd.config
+	config.Endpoints = []string{endpoint}
+	client, err := etcd.Dial(ctx, config)
+	if err != nil {
+		return []finding{failed(subject+"reach", err)}
+	}
+	defer client.Close()
+	status, err := client.Status(ctx)
+	if err != nil {
+		return []finding{
+			failed(subject+"reach", c.etcd.explain(ctx, err)),
+			unchecked(subject+"snapshot", "comes when etcd answers"),
+		}
+	}
+	return []finding{
+		fine(subject+"reach", fmt.Sprintf("it reads at revision %d, database of %s", status.Revision, bytesize(status.DBSize))),
+		checkEtcdVersion(subject+"version", status.Version),
+		judged(subject+"snapshot", "a stream was opened", tryStream(ctx, client)),
+	}
+}
+
+func checkEtcdVersion(check, version string) finding {
+	if slices.ContainsFunc(testedEtcds, func(tested string) bool { return strings.HasPrefix(version, tested+".") }) {
+		return fine(check, version)
+	}
+	return warning(check, fmt.Sprintf("etcd %s: etcd-ferry was tested with %s only, rehearse a restore: etcd-ferry verify", version, list(testedEtcds)))
+}
+
+// tryStream opens a snapshot, which access control allows to the role root only,
+// and closes it after its first piece.
+func tryStream(ctx context.Context, client *etcd.Client) error {
+	stream, err := client.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = stream.Read(make([]byte, 1))
+	return errors.Join(err, stream.Close())
+}

@@ -1,0 +1,271 @@
+package server
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/etcd-ferry/etcd-ferry/store/storetest"
+	"github.com/etcd-ferry/etcd-ferry/syncobject"
+)
+
+func TestTimingIsChecked(t *testing.T) {
+	if err := DefaultTiming().Check(); err != nil {
+		t.Error(err)
+	}
+	for want, change := range map[string]func(*Timing){
+		"P + R < L/3":           func(t *Timing) { t.Poll = 35 * time.Second },
+		"below the kill budget": func(t *Timing) { t.Grace = t.Kill },
+		"above 0":               func(t *Timing) { t.Tick = 0 },
+	} {
+		timing := DefaultTiming()
+		change(&timing)
+		if err := timing.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func TestLeaseIsOverByEitherClock(t *testing.T) {
+	const length = time.Minute
+	for name, tc := range map[string]struct {
+		boot, wall time.Duration
+		valid      bool
+	}{
+		"both short":          {59 * time.Second, 59 * time.Second, true},
+		"over":                {time.Minute, time.Minute, false},
+		"asleep":              {time.Hour, 0, false},
+		"paused and set":      {0, time.Hour, false},
+		"set back":            {0, -time.Hour, false},
+		"set back a little":   {time.Second, -30 * time.Second, true},
+		"the clock is broken": {math.MaxInt64 - 2*time.Hour, 0, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &fakeClock{began: time.Now()}
+			l := lease{clock: c, length: length}
+			if l.valid() {
+				t.Error("valid before it began")
+			}
+			l.renew(now(c))
+			c.jump(tc.boot, tc.wall)
+			if l.valid() != tc.valid {
+				t.Errorf("%s: %v remain", name, l.remaining())
+			}
+		})
+	}
+}
+
+func TestLeaseCountsFromTheStartOfTheLatestRead(t *testing.T) {
+	c := &fakeClock{began: time.Now()}
+	l := lease{clock: c, length: time.Minute}
+	early := now(c)
+	c.jump(10*time.Second, 10*time.Second)
+	l.renew(now(c))
+	l.renew(early)
+	if r := l.remaining(); r < 59*time.Second {
+		t.Errorf("an older read has shortened it to %v", r)
+	}
+}
+
+func TestSystemClock(t *testing.T) {
+	a := SystemClock{}.Boot()
+	b := SystemClock{}.Boot()
+	if id, err := BootID(); a <= 0 || b < a || b == math.MaxInt64 || err != nil || len(id) != 36 {
+		t.Errorf("%v, %v, %q, %v", a, b, id, err)
+	}
+}
+
+func TestCutShorterThanTheLeaseChangesNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		w.faults.set(cut)
+		sleep(t.Context(), w.Timing.Lease-2*w.Timing.Poll)
+		if err := w.Ready(t.Context()); err != nil || w.Status().LastError == "" {
+			t.Errorf("%v, %+v", err, w.Status())
+		}
+		w.faults.set(nil)
+		sleep(t.Context(), time.Hour)
+		if err := w.Ready(t.Context()); err != nil || w.member.seen().fences != 0 {
+			t.Errorf("%v, %d fences", err, w.member.seen().fences)
+		}
+	})
+}
+
+func TestCutLongerThanTheLeaseFencesAndReturns(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		sleep(t.Context(), time.Hour)
+		cutAt := time.Now()
+		w.faults.set(cut)
+		w.wait(SelfFenced)
+		w.shutNow()
+		dead := w.member.seen().fencedAt.Sub(cutAt)
+		if low, high := w.Timing.Lease-w.Timing.Poll*11/10-w.Timing.Read, w.Timing.Lease+w.Timing.Tick; dead < low || dead > high {
+			t.Errorf("etcd died %v after the cut, want between %v and %v", dead, low, high)
+		}
+		sleep(t.Context(), time.Hour)
+		w.shutNow()
+		w.faults.set(nil)
+		back := time.Now()
+		w.serving()
+		if took := time.Since(back); took > w.Timing.Poll*13/10+w.Timing.Read {
+			t.Errorf("serves again after %v", took)
+		}
+		if w.object().Generation != 0 {
+			t.Error("there is an object now")
+		}
+	})
+}
+
+func TestWithoutImplicitFencingTheLeaseDoesNotMatter(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.configure = func(e *Election) { e.Implicit = false }
+		w.start()
+		w.serving()
+		w.faults.set(cut)
+		sleep(t.Context(), 10*time.Hour)
+		if err := w.Ready(t.Context()); err != nil || w.member.seen().fences != 0 || w.Watchdog() != nil {
+			t.Errorf("%v, %d fences, watchdog %v", err, w.member.seen().fences, w.Watchdog())
+		}
+		o, err := syncobject.NewOwnerFile(w.store).Read(t.Context())
+		if err != nil || o.ImplicitFencing {
+			t.Errorf("owner.json %+v %v", o, err)
+		}
+		w.faults.set(nil)
+		w.change(claimed)
+		w.wait(Ceded)
+		w.decidedBySource()
+	})
+}
+
+func TestSlowReadsDoNotStretchTheLease(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		slow := DefaultTiming().Read * 9 / 10
+		w.start()
+		w.serving()
+		w.faults.set(func(storetest.Call) storetest.Fault { return storetest.Fault{Delay: slow} })
+		for range 500 {
+			sleep(t.Context(), 777*time.Millisecond)
+			if r := w.Status().Remaining; r > w.Timing.Lease {
+				t.Fatalf("%v remain of %v", r, w.Timing.Lease)
+			}
+		}
+		if w.member.seen().fences != 0 {
+			t.Error("slow reads have ended etcd")
+		}
+		// The claim comes just after a read has begun: etcd is gone L later at most.
+		began := time.Now()
+		w.faults.set(func(storetest.Call) storetest.Fault { return storetest.Fault{Delay: 2 * w.Timing.Read} })
+		w.wait(SelfFenced)
+		if took := time.Since(began); took > w.Timing.Lease+w.Timing.Tick {
+			t.Errorf("fenced after %v", took)
+		}
+	})
+}
+
+func TestSleepOfTheMachineIsFencedBeforeAnythingElse(t *testing.T) {
+	for name, jump := range map[string][2]time.Duration{
+		"suspend":         {time.Hour, time.Hour},
+		"wall clock +1 h": {0, time.Hour},
+		"wall clock -1 h": {0, -time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.start()
+				w.serving()
+				sleep(t.Context(), w.Timing.Poll/2)
+				reads := w.calls(storetest.Read)
+				w.member.set(func(m *fakeMember) {
+					m.onFence = func() {
+						if w.calls(storetest.Read) != reads {
+							t.Error("the store was read before etcd was fenced")
+						}
+					}
+				})
+				w.clock.jump(jump[0], jump[1])
+				if err := w.Ready(t.Context()); err == nil {
+					t.Error("ready without a lease")
+				}
+				if err := w.Watchdog(); err == nil {
+					t.Error("the watchdog does not see it")
+				}
+				sleep(t.Context(), w.Timing.Tick+time.Millisecond)
+				synctest.Wait()
+				if w.member.seen().fences != 1 {
+					t.Errorf("%d fences", w.member.seen().fences)
+				}
+				w.serving() // nothing was claimed
+			})
+		})
+	}
+}
+
+func TestRestartContinuesUntilTheDeadline(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		sleep(t.Context(), time.Minute)
+		deadline := time.Now().Add(w.Status().Remaining)
+		w.crash()
+		if running, _ := w.member.Running(); !running {
+			t.Fatal("the end of the sidecar has ended etcd")
+		}
+		sleep(t.Context(), 10*time.Second)
+		w.startCut()
+		synctest.Wait()
+		if s := w.Status(); s.Role != Unknown || w.Ready(t.Context()) == nil || w.admit(myself(t)) == nil || w.Watchdog() != nil {
+			t.Errorf("after the restart: %+v, watchdog %v", s, w.Watchdog())
+		}
+		w.wait(SelfFenced)
+		if late := w.member.seen().fencedAt.Sub(deadline); late < 0 || late > w.Timing.Tick {
+			t.Errorf("fenced %v after the deadline", late)
+		}
+		w.shutNow()
+		w.faults.set(nil)
+		w.serving()
+	})
+}
+
+func TestRebootVoidsTheLease(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		w.crash()
+		w.member.end()
+		w.boot = "second boot"
+		w.startCut()
+		sleep(t.Context(), time.Second)
+		if w.Status().Remaining > 0 || len(w.memory.get().Gates) != 0 {
+			t.Errorf("status %+v, gates %v", w.Status(), w.memory.get().Gates)
+		}
+		w.shutNow()
+		w.faults.set(nil)
+		w.serving()
+	})
+}
+
+func TestClaimDuringACut(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		w.faults.set(cut)
+		w.wait(SelfFenced)
+		w.change(claimed)
+		sleep(t.Context(), time.Minute)
+		w.faults.set(nil) // just before W
+		w.wait(Ceded)
+		w.decidedBySource()
+	})
+}
+
+// startCut is start with a store that cannot be reached.
+func (w *world) startCut() {
+	w.t.Helper()
+	w.cutOff = true
+	w.start()
+	w.cutOff = false
+}

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+)
+
+// ownedBackup is a backup, and whoever asked it for a snapshot, as long as this
+// deployment is the owner.
+type ownedBackup struct {
+	backup Backup
+	ctx    context.Context //nolint:containedctx // it is the ownership itself
+	end    context.CancelCauseFunc
+
+	mu     sync.Mutex // guards closed, so that nobody comes in after the wait has begun
+	closed bool
+	work   sync.WaitGroup
+}
+
+// do calls work under ctx and the ownership.
+func (b *ownedBackup) do(ctx context.Context, work func(context.Context)) error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return ErrNotOwner
+	}
+	b.work.Add(1)
+	b.mu.Unlock()
+	defer b.work.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(b.ctx, func() { cancel(context.Cause(b.ctx)) })() //nolint:contextcheck // two contexts end the work
+	work(ctx)
+	return nil
+}
+
+func (b *ownedBackup) take(ctx context.Context, kind snapshot.Kind) (m snapshot.Manifest, err error) {
+	if ended := b.do(ctx, func(ctx context.Context) { m, err = b.backup.Take(ctx, kind) }); ended != nil {
+		return m, ended
+	}
+	return m, err
+}
+
+func (b *ownedBackup) dismiss() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	b.end(ErrNotOwner)
+}
+
+// beginBackup makes a backup and attends to it until dismissBackup. The caller
+// holds mu.
+func (e *Election) beginBackup(ctx context.Context) {
+	if e.Backup == nil {
+		return
+	}
+	b := &ownedBackup{backup: e.Backup(e.holder, e.renamed)}
+	b.ctx, b.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	e.backup = b
+	b.work.Go(func() { e.attend(b) }) //nolint:contextcheck // b.ctx is what it runs under
+}
+
+// dismissBackup tells the backup to stop, with the cause ErrNotOwner.
+func (e *Election) dismissBackup() {
+	if b := e.currentBackup(); b != nil {
+		b.dismiss()
+	}
+}
+
+// endBackup dismisses the backup and waits until it has stopped.
+func (e *Election) endBackup() {
+	b := e.currentBackup()
+	if b == nil {
+		return
+	}
+	b.dismiss()
+	b.work.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.backup = nil
+}
+
+func (e *Election) currentBackup() *ownedBackup {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.backup
+}
+
+// attend runs the backup beside the leader of the cluster, and only there: of
+// several sidecars one backs up. At a change of leader two may for a moment,
+// which costs nothing but storage. It also lifts a fence that an aborted hand-over
+// has left.
+func (e *Election) attend(b *ownedBackup) {
+	var running *ownedRun
+	defer func() { running.stop() }()
+	thawed, known, written := false, false, e.Status().Holder.Lineage
+	for b.ctx.Err() == nil {
+		s, err := e.standing(b.ctx)
+		known = known || err == nil
+		switch lead := err == nil && (s.Members == 1 || s.Leader); {
+		case lead && running == nil:
+			running = startRun(b)
+		case err == nil && !lead:
+			running.stop()
+			running = nil
+		}
+		if err == nil && !thawed {
+			thawed = e.thaw(b.ctx)
+		}
+		if mine := e.Status().Holder; mine.Lineage != written && e.writeOwner(b.ctx, mine) == nil {
+			written = mine.Lineage
+		}
+		pause := e.Timing.Poll
+		if !known {
+			pause = e.Timing.Tick
+		}
+		sleep(b.ctx, pause)
+	}
+}
+
+// standing asks where the member is in its cluster, and remembers it.
+func (e *Election) standing(ctx context.Context) (Standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.Timing.Read)
+	defer cancel()
+	s, err := e.member.Standing(ctx)
+	if err != nil {
+		return s, err
+	}
+	e.mu.Lock()
+	e.members, e.id = s.Members, s.Member
+	e.mu.Unlock()
+	if err := e.memory.update(func(p *persisted) { p.Members = s.Members }); err != nil {
+		e.Log.Error("the state of the election cannot be written", "error", err)
+	}
+	return s, nil
+}
+
+// thaw lets the cluster accept writes again, if a hand-over that was aborted has
+// left it frozen. It reports whether that is certain.
+func (e *Election) thaw(ctx context.Context) bool {
+	g := e.memory.get().Generation
+	if g == 0 {
+		return true
+	}
+	if err := e.member.Thaw(ctx, g); err != nil {
+		e.Log.Warn("the cluster may refuse writes still, it will be tried again", "error", err)
+		return false
+	}
+	return true
+}
+
+// ownedRun is a running backup.
+type ownedRun struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func startRun(b *ownedBackup) *ownedRun {
+	ctx, cancel := context.WithCancel(b.ctx)
+	r := &ownedRun{cancel, make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		b.backup.Run(ctx)
+	}()
+	return r
+}
+
+// stop ends the run and waits for it; a nil one has.
+func (r *ownedRun) stop() {
+	if r == nil {
+		return
+	}
+	r.cancel()
+	<-r.done
+}
+
+// renamed notes of which lineage the history is that is backed up.
+func (e *Election) renamed(lineage string) {
+	e.mu.Lock()
+	e.holder.Lineage = lineage
+	e.mu.Unlock()
+	if err := e.memory.update(func(p *persisted) { p.Lineage = lineage }); err != nil {
+		e.Log.Error("the lineage cannot be written down", "lineage", lineage, "error", err)
+	}
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/etcd-ferry/etcd-ferry/syncobject"
+)
+
+// errNoQuorum says that a cluster cannot be frozen, so that nobody can tell what
+// it has acknowledged.
+var errNoQuorum = errors.New("the cluster has no quorum to agree on a fence, so what it has acknowledged cannot be proven")
+
+// freezing is fencing for a member of a cluster (HANDOVER §6): somebody makes the
+// whole cluster refuse writes and takes the final snapshot, preferably the sidecar
+// beside the leader; the others do it if nothing is heard of that for K. Nobody
+// ends his member before it is decided what is handed over.
+func (e *Election) freezing(r reading) state {
+	op := operation{object: *r.object, frozen: true}
+	return func(ctx context.Context) state {
+		e.enter(Fencing, errHandOver)
+		e.endBackup()
+		if next := e.untilTurn(ctx, op); next != nil || ctx.Err() != nil {
+			return next
+		}
+		next, err := e.during(ctx, func(ctx context.Context) error { return e.freeze(ctx, op) }, e.whilePending(op))
+		switch {
+		case next != nil || ctx.Err() != nil:
+			return next
+		case err != nil:
+			return e.dissolving(op, err)
+		}
+		e.Log.Info("the cluster refuses writes", "generation", op.generation())
+		return e.snapshotting(op)
+	}
+}
+
+// untilTurn returns nil at once beside the leader. Elsewhere it waits until
+// nothing has been heard for K of who does it.
+func (e *Election) untilTurn(ctx context.Context, op operation) state {
+	heard, serial := e.Clock.Boot(), op.object.Serial
+	watch := e.whilePending(op)
+	for ctx.Err() == nil {
+		s, err := e.standing(ctx)
+		if err == nil && s.Leader || e.Clock.Boot()-heard > e.patience() {
+			return nil
+		}
+		ev := e.next(ctx, nil)
+		if next := watch(ev); next != nil {
+			return next
+		}
+		if ev.read && ev.reading.object.Serial != serial {
+			heard, serial = e.Clock.Boot(), ev.reading.object.Serial
+		}
+		if e.Implicit && !e.lease.valid() && !e.isFrozen(ctx, op) {
+			return e.selfFenced()
+		}
+	}
+	return nil
+}
+
+// patience is how long a busy leader's sidecar may be silent.
+func (e *Election) patience() time.Duration {
+	return max(e.Timing.Kill, firstReport+e.Timing.Heartbeat+2*(e.Timing.Poll+e.Timing.Read))
+}
+
+// isFrozen reports whether the cluster is known to refuse writes, so that the
+// member may run on without a lease.
+func (e *Election) isFrozen(ctx context.Context, op operation) bool {
+	ctx, cancel := context.WithTimeout(ctx, e.Timing.Tick)
+	defer cancel()
+	if e.member.Frozen(ctx, op.generation()) != nil {
+		return false
+	}
+	e.enterFenced(Fencing, op)
+	return true
+}
+
+// freeze makes the cluster refuse writes. It tries for as long as a lease lasts,
+// and says meanwhile what it waits for.
+func (e *Election) freeze(ctx context.Context, op operation) error {
+	began, told := e.Clock.Boot(), e.Clock.Boot()
+	for {
+		err := e.member.Freeze(ctx, op.generation())
+		e.Metrics.fence(err)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		e.Log.Warn("the cluster cannot be told to refuse writes, it will be tried again", "error", err)
+		if now := e.Clock.Boot(); now-began > e.Timing.Lease {
+			return fmt.Errorf("%w: %w", errNoQuorum, err)
+		} else if now-told > e.Timing.Heartbeat || told == began {
+			told = now
+			e.report(ctx, op.generation(), syncobject.SourceReport{Phase: syncobject.Fencing, Error: err.Error(), At: e.Clock.Wall()})
+		}
+		sleep(ctx, e.Timing.Tick)
+	}
+}
+
+// dissolving ends this member of a cluster that cannot be frozen. When most have
+// ended, none of the others acknowledges anything any more; only then is it safe
+// to say that there will be no final snapshot.
+func (e *Election) dissolving(op operation, why error) state {
+	return func(ctx context.Context) state {
+		e.enter(Fencing, why)
+		op.frozen = false
+		if next, fenced := e.fence(ctx, &op.object); !fenced {
+			return next
+		}
+		r := e.fenced(op)
+		r.Phase, r.Error = syncobject.Fencing, why.Error()
+		watch := e.whilePending(op)
+		for ctx.Err() == nil {
+			if o, ok := e.report(ctx, op.generation(), r); ok && 2*len(o.Source.FencedMembers) > o.Source.Members {
+				r.Phase = syncobject.SnapshotFailed
+			}
+			until := e.Clock.Boot() + e.Timing.Heartbeat
+			for e.Clock.Boot() < until && ctx.Err() == nil {
+				if next := watch(e.next(ctx, nil)); next != nil {
+					return next
+				}
+			}
+			r.At = e.Clock.Wall()
+		}
+		return nil
+	}
+}

@@ -1,0 +1,108 @@
+package cloud
+
+import (
+	"context"
+	"io"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/etcd-ferry/etcd-ferry/store"
+)
+
+// Source is what Create reads. It knows how reading failed, and gives the rest
+// either as a reader or in parts.
+type Source struct {
+	r        io.Reader
+	size     func(number int) int64
+	parallel int
+
+	first []byte // has been read and is to be given again
+	err   error
+}
+
+// Read returns what was read at the start, and then the rest. A failure of the
+// source is not wrapped: an SDK takes an error that wraps io.EOF for the end.
+func (s *Source) Read(p []byte) (int, error) {
+	if len(s.first) > 0 {
+		n := copy(p, s.first)
+		s.first = s.first[n:]
+		return n, nil
+	}
+	n, err := s.r.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+		return n, errSource
+	}
+	return n, err
+}
+
+// start reads up to most bytes, with memory for few if that is all. It reports
+// whether it is.
+func (s *Source) start(few, most int64) (whole bool, err error) {
+	data, err := fill(s.r, make([]byte, 0, few))
+	if err == nil && few < most {
+		data, err = fill(s.r, append(make([]byte, 0, most), data...))
+	}
+	s.first = data
+	if err != nil && err != io.EOF {
+		return false, sourceError{err}
+	}
+	return err == io.EOF, nil
+}
+
+// fill appends to buf until it is full, or src at its end, which is io.EOF. Unlike
+// io.ReadFull it does not take a source that broke off for one that ended.
+func fill(src io.Reader, buf []byte) (_ []byte, err error) {
+	for len(buf) < cap(buf) && err == nil {
+		var more int
+		more, err = src.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+more]
+	}
+	return buf, err
+}
+
+// Parts calls send with the parts of the source, some at once, and numbers from 0
+// on. When it returns no part is on its way, unless ctx has ended: one that
+// arrives during an abort can survive it. It returns how many bytes there were.
+func (s *Source) Parts(ctx context.Context, send func(number int, data []byte) error) (total int64, err error) {
+	g, pumping := errgroup.WithContext(ctx)
+	s.r = store.Bound(pumping, s.r)
+	free := make(chan []byte, s.parallel) // buffers that are not being sent
+	for range s.parallel - 1 {
+		free <- nil
+	}
+	g.Go(func() error {
+		part := s.first
+		for number := 0; len(part) > 0; number++ {
+			total += int64(len(part))
+			sending := part
+			g.Go(func() error {
+				defer func() { free <- sending }()
+				return send(number, sending)
+			})
+			select {
+			case part = <-free:
+			case <-pumping.Done():
+				return pumping.Err()
+			}
+			var err error
+			if part, err = s.next(part, s.size(number+1)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	err = g.Wait()
+	return total, err
+}
+
+// next reads up to size bytes into buf, which grows to hold them.
+func (s *Source) next(buf []byte, size int64) ([]byte, error) {
+	buf = slices.Grow(buf[:0], int(size))
+	buf, err := fill(s.r, buf[:0:size])
+	if err != nil && err != io.EOF {
+		return nil, sourceError{err}
+	}
+	return buf, nil
+}
