@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"sync"
@@ -215,6 +214,6 @@ func readThrough(ctx context.Context, a *archive.Archive, m snapshot.Manifest) e
 		return err
 	}
 	defer stored.Close()
-	_, err = io.Copy(io.Discard, stored)
+	_, err = store.Drain(stored)
 	return err
 }

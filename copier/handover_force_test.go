@@ -74,11 +74,11 @@ func TestForceRacingWithReady(t *testing.T) {
 				}
 			}
 			h := handOver("b", a.Store, b.Store)
-			h.Precopy, h.Wait, h.Poll = time.Hour, 4*time.Minute, 20*time.Second
+			h.Precopy, h.Wait, h.Poll = time.Hour, 210*time.Second, 30*time.Second
 			r := start(t.Context(), h)
 			<-time.After(time.Minute)
 			a.report(syncobject.Fenced)
-			<-time.After(h.Wait - time.Minute - 15*time.Second + time.Duration(seed)*30*time.Millisecond)
+			<-time.After(h.Wait - time.Minute - 15*time.Second + time.Duration(seed)*50*time.Millisecond)
 			published := a.publish(final)
 			out := r.wait(t)
 			handedOver(t, a, b, out)

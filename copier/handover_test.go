@@ -408,9 +408,14 @@ func TestServerThatIsStartedEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t)
 		a.held()
-		r := start(t.Context(), handOver("b", a.Store, b.Store))
+		ctx, cancel := context.WithCancel(t.Context())
+		r := start(ctx, handOver("b", a.Store, b.Store))
 		<-time.After(time.Minute)
 		b.held(func(o *syncobject.Owner) { o.Lease = syncobject.Seconds(time.Hour) })
+		cancel() // and the copier is started again
+		<-r.done
+		r = start(t.Context(), handOver("b", a.Store, b.Store))
+		<-time.After(time.Minute)
 		a.answer(160)
 		out := r.wait(t)
 		o, err := b.tenancy.Read(t.Context())

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+	"github.com/etcd-ferry/etcd-ferry/store"
 )
 
 // transfer brings the object of a snapshot to the destination and makes its
@@ -150,7 +150,7 @@ func (j *job) readBack(ctx context.Context, m snapshot.Manifest) error {
 	}
 	defer stored.Close()
 	read := &counted{Reader: j.throttled(ctx, stored), advance: j.advanceHalf}
-	if _, err := io.Copy(io.Discard, read); err != nil {
+	if _, err := store.Drain(read); err != nil {
 		read.takeBack()
 		return fmt.Errorf("read back from %s: %w", j.to, err)
 	}
@@ -161,7 +161,7 @@ func (j *job) readBack(ctx context.Context, m snapshot.Manifest) error {
 func (j *job) check(ctx context.Context, m snapshot.Manifest) error {
 	s := j.newSource(ctx, m)
 	defer s.Close()
-	_, err := io.Copy(io.Discard, s)
+	_, err := store.Drain(s)
 	s.takeBack()
 	if errors.Is(err, archive.ErrCorrupt) {
 		return &damaged{m.Name, err}

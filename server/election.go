@@ -52,8 +52,9 @@ type Election struct {
 	// Implicit is false for an owner that goes on serving when its lease is over:
 	// nobody can take over from it by force then, unless an operator says so.
 	Implicit bool
-	StateDir string // beside the data dir; what must survive a restart of this process
-	Tool     string // recorded in manifests: the version of this program
+	Pace     time.Duration // least time between two writes of the sync object
+	StateDir string        // beside the data dir; what must survive a restart of this process
+	Tool     string        // recorded in manifests: the version of this program
 	Log      *slog.Logger
 	Metrics  *ElectionMetrics
 	Clock    Clock
@@ -110,7 +111,7 @@ const lateFolder = "late"
 func NewElection(m Member, s store.Store, a *archive.Archive) *Election {
 	return &Election{
 		Timing: DefaultTiming(), Implicit: true, Log: slog.Default(), Metrics: NewElectionMetrics(nil),
-		Clock: SystemClock{}, Boot: BootID,
+		Clock: SystemClock{}, Boot: BootID, Pace: syncobject.DefaultPace,
 		member: m, store: s, archive: a, late: archive.New(store.Prefix(store.Retry(s), lateFolder)),
 		object: syncobject.NewFile(s), tenancy: syncobject.NewOwnerFile(s),
 		asking: make(chan struct{}, 1), kick: make(chan struct{}, 1), readings: make(chan reading, 1),

@@ -43,6 +43,7 @@ func (e *Election) Begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	e.object.Pace, e.late.Recipients = e.Pace, e.archive.Recipients
 	e.lease.clock, e.lease.length = e.Clock, e.Timing.Lease
 	if e.memory.get().BootID != boot { // times and processes of another run mean nothing
 		err := e.memory.update(func(p *persisted) { p.BootID, p.Lease, p.Gates = boot, instant{}, nil })

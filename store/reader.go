@@ -53,6 +53,15 @@ func (e *exact) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Drain reads r to its end, whatever it holds: checking readers tell by their
+// error. It returns how many bytes there were.
+func Drain(r io.Reader) (int64, error) {
+	// io.Discard would read in pieces of 8 KiB.
+	return io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{r}, make([]byte, drainPiece))
+}
+
+const drainPiece = 256 << 10 // bytes
+
 // tap returns r, reporting the outcome of each Read to seen. If r can seek, so
 // can what it returns: Retry rewinds with it, and providers learn the size.
 func tap(r io.Reader, seen func(n int, err error)) io.Reader {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -135,12 +136,15 @@ func (c *serverCommand) run(ctx context.Context, e *env) error {
 	d.Listen, d.Log, d.Metrics = c.listen, e.log, m.handler()
 	c.access.apply(d)
 	if c.owner.given() {
-		el, done, err := c.owner.election(context.WithoutCancel(ctx), &c.etcd, once, a)
+		el, done, err := c.owner.election(context.WithoutCancel(ctx), &c.etcd, once, a, e.log)
 		if err != nil {
 			return err
 		}
 		defer done()
-		el.Log, el.Metrics = e.log, m.election()
+		el.Metrics = m.election()
+		if !strings.HasPrefix(c.store.url, "gs:") { // GCS alone wants writes of one name to be apart
+			el.Pace = 0
+		}
 		el.Backup = func(h syncobject.Holder, located func(string)) server.Backup { return backup(h, located) }
 		if el.Prepare, err = c.boot.prepare(a, c.owner.dataDir, el, m); err != nil {
 			return err

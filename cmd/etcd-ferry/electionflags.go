@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
@@ -67,7 +68,9 @@ func (f *electionFlags) check() error {
 
 // election returns what holds the right to serve, and what closes it. S makes one
 // attempt a call.
-func (f *electionFlags) election(ctx context.Context, e *etcdFlags, s store.Store, a *archive.Archive) (*server.Election, func(), error) {
+func (f *electionFlags) election(
+	ctx context.Context, e *etcdFlags, s store.Store, a *archive.Archive, log *slog.Logger,
+) (*server.Election, func(), error) {
 	own := e.config
 	own.Endpoints = own.Endpoints[:1]
 	beside, err := etcd.Dial(ctx, own)
@@ -81,7 +84,9 @@ func (f *electionFlags) election(ctx context.Context, e *etcdFlags, s store.Stor
 	stateDir := f.state()
 	m := server.NewLocalMember(f.dataDir, beside, cluster)
 	m.WorkDir, m.Grace, m.KillWait = filepath.Join(stateDir, "work"), f.timing.Grace, f.timing.Kill-f.timing.Grace
+	m.Log = log
 	el := server.NewElection(m, s, a)
+	el.Log = log
 	el.ID, el.Timing, el.Implicit, el.StateDir = f.owner, f.timing, f.implicit, stateDir
 	el.Timing.Tick = min(el.Timing.Tick, f.timing.Lease/ticksOfLease)
 	el.Tool = buildVersion()

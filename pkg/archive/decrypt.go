@@ -8,6 +8,7 @@ import (
 	"filippo.io/age"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+	"github.com/etcd-ferry/etcd-ferry/store"
 )
 
 // decrypted returns what is encrypted in stored, or stored itself if m says
@@ -38,7 +39,7 @@ func refused(name string, err error, stored *remembering) error {
 	if other := new(age.NoIdentityMatchError); !errors.As(err, &other) {
 		return corrupt(name, "age: %w", err)
 	}
-	if _, err := io.Copy(io.Discard, stored); err != nil {
+	if _, err := store.Drain(stored); err != nil {
 		return err
 	}
 	return fmt.Errorf("%s %w: it was encrypted for other keys than those in --identities-file", name, ErrIdentity)

@@ -67,7 +67,7 @@ func (a *Archive) Adopt(ctx context.Context, m snapshot.Manifest) (snapshot.Mani
 		return m, err
 	}
 	defer plain.Close()
-	if _, err := io.Copy(io.Discard, plain); err != nil {
+	if _, err := store.Drain(plain); err != nil {
 		return m, err
 	}
 	if stored.size != info.Size {

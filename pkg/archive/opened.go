@@ -27,7 +27,7 @@ func (a *Archive) CheckOpened(ctx context.Context, m snapshot.Manifest) error {
 	r, err := a.Open(ctx, m)
 	if err == nil {
 		defer r.Close()
-		_, err = io.Copy(io.Discard, r)
+		_, err = store.Drain(r)
 	}
 	if err != nil {
 		return fmt.Errorf("open %s again: %w", m.Name, err)

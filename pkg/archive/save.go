@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+	"github.com/etcd-ferry/etcd-ferry/store"
 )
 
 // Save stores plain as the content of the snapshot that m describes, reads it
@@ -156,7 +157,7 @@ func (a *Archive) readBack(ctx context.Context, m snapshot.Manifest) error {
 	r, err := a.OpenStored(ctx, m)
 	if err == nil {
 		defer r.Close()
-		_, err = io.Copy(io.Discard, r)
+		_, err = store.Drain(r)
 	}
 	if err != nil {
 		return fmt.Errorf("read back %s: %w", m.Name, err)

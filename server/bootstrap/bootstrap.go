@@ -22,8 +22,9 @@ const (
 	// documentation advises.
 	DefaultBump = 1_000_000_000
 	// DefaultRetryMin is waited after a restore that failed, and twice as long each
-	// time after that, up to DefaultRetryMax.
+	// time after that.
 	DefaultRetryMin = 10 * time.Second
+	// DefaultRetryMax is the longest wait.
 	DefaultRetryMax = 5 * time.Minute
 	// DefaultProgressPeriod is the time between two lines of progress in the log.
 	DefaultProgressPeriod = 10 * time.Second

@@ -230,8 +230,10 @@ func (f facts) fill() (decision, error) {
 
 // newest restores what this deployment has stored itself.
 func (f facts) newest() (decision, error) {
-	d := decision{deed: Restore, bump: true, lineage: f.lineage(),
-		why: "the data of this deployment is lost: what it acknowledged after the newest snapshot is missing"}
+	d := decision{
+		deed: Restore, bump: true, lineage: f.lineage(),
+		why: "the data of this deployment is lost: what it acknowledged after the newest snapshot is missing",
+	}
 	present := f.stored.present()
 	if !slices.ContainsFunc(present, func(m snapshot.Manifest) bool { return m.Lineage == d.lineage }) {
 		chains, _ := snapshot.Chains(present)

@@ -128,7 +128,7 @@ var rows = []row{
 func TestPast(t *testing.T) {
 	p := newPast(t)
 	for name, test := range map[string]func(*testing.T, past){
-		"rules": testRules, "disk lost": testDiskLost, "crash": testCrash, "ended": testEnded, "members": testMembers,
+		"rules": testRules, "disk lost": testDiskLost, "crash": testCrash, "ended": testEnded, "members": testMembers, "elected": testElected,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, p) })
 	}

@@ -32,7 +32,7 @@ func testDiskLost(t *testing.T, p past) {
 	s.Metrics = bootstrap.NewMetrics(reg)
 
 	s.prepared(t, second, "")
-	e, c := s.start(t)
+	e, _ := s.start(t)
 	if r := e.Revision(t); r != p.last {
 		t.Errorf("etcd starts at revision %d, was handed %d", r, p.last)
 	}
@@ -42,7 +42,7 @@ func testDiskLost(t *testing.T, p past) {
 	s.loseDisk(t)
 
 	s.prepared(t, second, "")
-	e, c = s.start(t)
+	e, c := s.start(t)
 	if r := e.Revision(t); r <= seen {
 		t.Errorf("after clients have seen revision %d, etcd starts at %d", seen, r)
 	}

@@ -30,8 +30,9 @@ func (s *Store) Create(ctx context.Context, name string, r io.Reader) (store.Inf
 }
 
 func (s *Store) create(ctx context.Context, w Write, r io.Reader) (store.Info, error) {
-	src := &Source{r: store.Bound(ctx, r), size: s.sizeOf, parallel: s.Parallel}
-	whole, err := src.start(min(smallest, s.single()), s.single())
+	src := &Source{r: store.Bound(ctx, r), size: s.sizeOf, parallel: s.Parallel, budget: s.memory()}
+	defer src.end()
+	whole, err := src.start(ctx, min(smallest, s.single()), s.single())
 	if err != nil {
 		return store.Info{}, err
 	}

@@ -3,7 +3,6 @@ package cloud
 import (
 	"context"
 	"io"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,8 +15,10 @@ type Source struct {
 	r        io.Reader
 	size     func(number int) int64
 	parallel int
+	budget   *budget
 
 	first []byte // has been read and is to be given again
+	held  *part  // its memory
 	err   error
 }
 
@@ -38,11 +39,14 @@ func (s *Source) Read(p []byte) (int, error) {
 }
 
 // start reads up to most bytes, with memory for few if that is all. It reports
-// whether it is.
-func (s *Source) start(few, most int64) (whole bool, err error) {
+// whether it is. Call end when nothing reads the source any more.
+func (s *Source) start(ctx context.Context, few, most int64) (whole bool, err error) {
 	data, err := fill(s.r, make([]byte, 0, few))
 	if err == nil && few < most {
-		data, err = fill(s.r, append(make([]byte, 0, most), data...))
+		if s.held, err = s.budget.take(ctx); err != nil {
+			return false, err
+		}
+		data, err = fill(s.r, append(s.held.empty(most), data...))
 	}
 	s.first = data
 	if err != nil && err != io.EOF {
@@ -50,6 +54,8 @@ func (s *Source) start(few, most int64) (whole bool, err error) {
 	}
 	return err == io.EOF, nil
 }
+
+func (s *Source) end() { s.budget.give(s.held) }
 
 // fill appends to buf until it is full, or src at its end, which is io.EOF. Unlike
 // io.ReadFull it does not take a source that broke off for one that ended.
@@ -68,26 +74,24 @@ func fill(src io.Reader, buf []byte) (_ []byte, err error) {
 func (s *Source) Parts(ctx context.Context, send func(number int, data []byte) error) (total int64, err error) {
 	g, pumping := errgroup.WithContext(ctx)
 	s.r = store.Bound(pumping, s.r)
-	free := make(chan []byte, s.parallel) // buffers that are not being sent
-	for range s.parallel - 1 {
-		free <- nil
-	}
+	own := make(chan struct{}, max(s.parallel, 1)) // one for each part of this source
+	own <- struct{}{}
 	g.Go(func() error {
-		part := s.first
-		for number := 0; len(part) > 0; number++ {
-			total += int64(len(part))
-			sending := part
+		for number := 0; len(s.first) > 0; number++ {
+			total += int64(len(s.first))
+			data, held := s.first, s.held
+			s.first, s.held = nil, nil
 			g.Go(func() error {
-				defer func() { free <- sending }()
-				return send(number, sending)
+				defer func() { <-own }()
+				defer s.budget.give(held)
+				return send(number, data)
 			})
 			select {
-			case part = <-free:
+			case own <- struct{}{}:
 			case <-pumping.Done():
 				return pumping.Err()
 			}
-			var err error
-			if part, err = s.next(part, s.size(number+1)); err != nil {
+			if err := s.next(pumping, s.size(number+1)); err != nil {
 				return err
 			}
 		}
@@ -97,12 +101,14 @@ func (s *Source) Parts(ctx context.Context, send func(number int, data []byte) e
 	return total, err
 }
 
-// next reads up to size bytes into buf, which grows to hold them.
-func (s *Source) next(buf []byte, size int64) ([]byte, error) {
-	buf = slices.Grow(buf[:0], int(size))
-	buf, err := fill(s.r, buf[:0:size])
-	if err != nil && err != io.EOF {
-		return nil, sourceError{err}
+// next reads the next part, of up to size bytes.
+func (s *Source) next(ctx context.Context, size int64) (err error) {
+	if s.held, err = s.budget.take(ctx); err != nil {
+		return err
 	}
-	return buf, nil
+	s.first, err = fill(s.r, s.held.empty(size))
+	if err != nil && err != io.EOF {
+		return sourceError{err}
+	}
+	return nil
 }

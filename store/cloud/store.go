@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/etcd-ferry/etcd-ferry/store"
 )
@@ -16,23 +17,28 @@ import (
 const (
 	DefaultPartSize = 8 << 20
 	DefaultParallel = 4
+	DefaultTogether = 8
 )
 
 // Store is a store in a cloud. Set its fields before the first call.
 type Store struct {
 	// PartSize is the size in bytes of the parts that big objects are sent in. It
-	// doubles now and then, so that no object has too many. Create holds Parallel
-	// parts in memory, which are sent at once.
+	// doubles now and then, so that no object has too many. A create holds Parallel
+	// parts in memory, which are sent at once, and all creates hold Together.
 	PartSize int64
 	Parallel int
+	Together int
 
 	driver Driver
 	limits Limits
+	memory func() *budget
 }
 
 // New returns the store that d knows.
 func New(d Driver, limits Limits) *Store {
-	return &Store{PartSize: DefaultPartSize, Parallel: DefaultParallel, driver: d, limits: limits}
+	s := &Store{PartSize: DefaultPartSize, Parallel: DefaultParallel, Together: DefaultTogether, driver: d, limits: limits}
+	s.memory = sync.OnceValue(func() *budget { return newBudget(s.Together) })
+	return s
 }
 
 func (s *Store) String() string { return s.driver.String() }

@@ -2,9 +2,6 @@ package e2e
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -89,7 +86,7 @@ func TestReadmeHandOver(t *testing.T) {
 		ran[command]++
 		switch words = replaceIn(words[1:], "file:///mnt/", "file://"+dir+"/", "/var/lib/", dir+"/"); command {
 		case "server":
-			endpoint = "http://" + quietAddress(t)
+			endpoint = "http://" + proc.Address(t)
 			url, _ = serve(t, append(replaceIn(words, "http://127.0.0.1:2379", endpoint), "--poll-period=200ms")...)
 		case "gate":
 			gateLine(t, url, endpoint, words)
@@ -158,17 +155,4 @@ func writeOne(t *testing.T, endpoint string) (revision int64) {
 		t.Fatal(err)
 	}
 	return r.Header.Revision
-}
-
-// quietAddress returns one on which nobody listens, with a port that no outgoing
-// connection gets.
-func quietAddress(t *testing.T) string {
-	t.Helper()
-	for {
-		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.N(22_000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
-	}
 }

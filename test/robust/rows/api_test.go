@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -101,7 +102,7 @@ func (m *member) metric(t *testing.T, name string) float64 {
 type job struct {
 	t              *testing.T
 	line           string
-	stdout, stderr bytes.Buffer
+	stdout, stderr text
 	cmd            *exec.Cmd
 	process        *proc.Process
 }
@@ -156,10 +157,28 @@ func (j *job) want(code int, words ...string) *job {
 func (j *job) outcome() copier.Outcome {
 	j.t.Helper()
 	var o copier.Outcome
-	if err := json.Unmarshal(j.stdout.Bytes(), &o); err != nil {
+	if err := json.Unmarshal([]byte(j.stdout.String()), &o); err != nil {
 		j.t.Fatalf("%v: %s", err, j.stdout.String())
 	}
 	return o
+}
+
+// text is what a process writes, to be read meanwhile.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (x *text) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(p)
+}
+
+func (x *text) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.String()
 }
 
 func tail(s string) string { return s[max(0, len(s)-4<<10):] }

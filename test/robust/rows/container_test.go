@@ -68,6 +68,13 @@ func newNetwork(t *testing.T) *network {
 	return &network{storeservers.StartToxiproxy(t), storeservers.StartVersityGW(t)}
 }
 
+// onS3 returns a container on a server of its own.
+func onS3(t *testing.T) container {
+	t.Helper()
+	server := storeservers.StartVersityGW(t)
+	return (&network{server: server}).bucket(t).at(server.URL)
+}
+
 // bucket is a container on a server, reached through different lines.
 type bucket struct {
 	t    *testing.T

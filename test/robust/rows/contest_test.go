@@ -110,7 +110,7 @@ func TestRow17ReclaimBeforeCommit(t *testing.T) {
 	onA.more(t, 300)
 	a.initiate()
 	a.until(server.Ceded)
-	net.slow(t, line, 20)
+	heal := net.slow(t, line, 20)
 	source := *a
 	source.Store = across
 	b := newDeployment(t, "b", newFolder(t), 1)
@@ -122,6 +122,7 @@ func TestRow17ReclaimBeforeCommit(t *testing.T) {
 	}
 	a.ready()
 	onA.more(t, 300)
+	heal()
 	copying.want(5)
 
 	b.start()

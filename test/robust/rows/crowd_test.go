@@ -12,6 +12,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/etcd-ferry/etcd-ferry/test/etcdtest"
 )
 
 const (
@@ -179,6 +181,15 @@ func (c *crowd) wantKeptThrough(t *testing.T, d *deployment, r int64) {
 			last := slices.MaxFunc(lost, func(a, b ack) int { return int(a.revision - b.revision) })
 			t.Errorf("%s lacks %d of %d acknowledged writes, up to revision %d", m.name, len(lost), len(c.acked()), last.revision)
 		}
+	}
+}
+
+// wantKeptIn is wantKept for a data dir.
+func (c *crowd) wantKeptIn(t *testing.T, dataDir string) {
+	t.Helper()
+	e := etcdtest.Start(t, etcdtest.WithDataDir(dataDir))
+	if lost := c.lost(t, e.Client(t)); len(lost) > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", len(lost), len(c.acked()))
 	}
 }
 

@@ -1,0 +1,76 @@
+package server
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/etcd-ferry/etcd-ferry/store/storetest"
+	"github.com/etcd-ferry/etcd-ferry/syncobject"
+)
+
+func TestRelease(t *testing.T) {
+	tenancy := func(w *world) syncobject.Owner {
+		o, err := syncobject.NewOwnerFile(w.store).Read(w.t.Context())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return o
+	}
+	t.Run("with etcd", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.start()
+			w.serving()
+			time.AfterFunc(2*time.Second, w.member.end)
+			w.stop()
+			if o := tenancy(w); o.State != syncobject.Released {
+				t.Errorf("owner.json %+v", o)
+			}
+			if all := w.listed(w.store); len(all) != 1 || all[0].Final || all[0].Last != 100 {
+				t.Errorf("stored %v", all)
+			}
+			var order []string
+			w.configure = func(e *Election) {
+				e.tenancy = syncobject.NewOwnerFile(storetest.NewFaulty(w.store, func(c storetest.Call) storetest.Fault {
+					order = append(order, string(c.Op)+" "+c.Name)
+					return storetest.Fault{}
+				}))
+				e.object = syncobject.NewFile(storetest.NewFaulty(w.store, func(c storetest.Call) storetest.Fault {
+					order = append(order, string(c.Op)+" "+c.Name)
+					return storetest.Fault{}
+				}))
+			}
+			w.start()
+			w.serving()
+			if got := strings.Join(order[:3], ", "); got != "read owner.json, swap owner.json, read copy-operation.json" {
+				t.Errorf("order on waking: %s", got)
+			}
+			if o := tenancy(w); o.State != syncobject.Held {
+				t.Errorf("owner.json after waking %+v", o)
+			}
+		})
+	})
+	t.Run("without etcd", func(t *testing.T) {
+		inWorld(t, func(t *testing.T, w *world) {
+			w.start()
+			w.serving()
+			w.stop()
+			if o := tenancy(w); o.State != syncobject.Held {
+				t.Errorf("owner.json %+v", o)
+			}
+			if running, _ := w.member.Running(); !running {
+				t.Error("etcd was ended")
+			}
+			w.start()
+			synctest.Wait()
+			w.wait(Owner)
+			if err := w.Ready(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if w.member.seen().fences != 0 {
+				t.Error("a restart of the sidecar has ended etcd")
+			}
+		})
+	})
+}
