@@ -39,7 +39,11 @@ func (e *Election) may() error {
 // that of the read.
 func (e *Election) Fresh(ctx context.Context) (Status, error) {
 	r := e.look(ctx)
-	return e.Status(), r.err
+	s := e.Status()
+	if r.err != nil { // another read, which is on its way, has not failed yet
+		s.LastError = r.err.Error()
+	}
+	return s, r.err
 }
 
 // Allowed waits until etcd may be started by the gate that asks, remembers that

@@ -291,4 +291,3 @@ func TestGateIsRememberedBeforeItPasses(t *testing.T) {
 		}
 	})
 }
-

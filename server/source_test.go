@@ -208,4 +208,3 @@ func TestLostAnswers(t *testing.T) {
 		w.decidedBySource()
 	})
 }
-

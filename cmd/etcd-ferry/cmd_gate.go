@@ -40,10 +40,7 @@ func (c *gateCommand) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.install, "install", "", "only copy this program to a `path`")
 }
 
-func (c *gateCommand) words(args []string) error {
-	c.command = args
-	return nil
-}
+func (c *gateCommand) words(args []string) { c.command = args }
 
 func (c *gateCommand) check() error {
 	switch {
@@ -86,7 +83,7 @@ func install(path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name())
+	defer func() { _ = os.Remove(temp.Name()) }() // it is gone if all went well
 	_, err = io.Copy(temp, self)
 	const everyone = 0o755 // etcd's container may have another user
 	if err := errors.Join(err, temp.Chmod(everyone), temp.Sync(), temp.Close()); err != nil {

@@ -159,8 +159,8 @@ func complaint(status int, content []byte) error {
 			Code, Message, OperationID string
 		}
 	}
-	if json.Unmarshal(content, &p) != nil || p.Error.Code == "" {
-		return nil
+	if err := json.Unmarshal(content, &p); err != nil || p.Error.Code == "" {
+		return nil //nolint:nilerr // it is no complaint, whatever else it is
 	}
 	err := fmt.Errorf("%s (%s)", p.Error.Message, p.Error.Code)
 	if p.Error.OperationID != "" {

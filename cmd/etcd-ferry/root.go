@@ -30,7 +30,7 @@ type action interface {
 
 // wordy is an action that takes arguments beside flags.
 type wordy interface {
-	words([]string) error
+	words([]string)
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -66,7 +66,10 @@ Results go to standard output, logs and progress to standard error.`,
 func (a *app) command(c *cobra.Command, act action) *cobra.Command {
 	c.Args = cobra.NoArgs
 	if w, ok := act.(wordy); ok {
-		c.Args = func(_ *cobra.Command, args []string) error { return w.words(args) }
+		c.Args = func(_ *cobra.Command, args []string) error {
+			w.words(args)
+			return nil
+		}
 	}
 	act.flags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {

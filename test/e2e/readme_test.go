@@ -127,7 +127,8 @@ func gateLine(t *testing.T, server, endpoint string, words []string) {
 // await waits until a GET answers 200.
 func await(t *testing.T, url string) {
 	t.Helper()
-	for deadline := time.Now().Add(runTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(runTimeout); time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // another process has no virtual time
 		if response, err := http.Get(url); err == nil {
 			response.Body.Close()
 			if response.StatusCode == http.StatusOK {

@@ -59,7 +59,7 @@ func (c *container) once(ctx context.Context) error {
 	// The processes end with the thread that started them, should this test die.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd := exec.Command(c.spec.Command[0], c.spec.Command[1:]...) //nolint:noctx // it is asked first, see below
+	cmd := exec.Command(c.spec.Command[0], c.spec.Command[1:]...)
 	cmd.Env = append(append(os.Environ(), c.spec.Env...), c.mark)
 	cmd.Stdout, cmd.Stderr = &c.log, &c.log
 	cmd.WaitDelay = time.Second // for whoever still holds the pipe
@@ -160,7 +160,7 @@ func (c *container) killAll() {
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no virtual time
 	}
 }
 

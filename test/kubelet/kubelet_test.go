@@ -18,7 +18,7 @@ func sh(name, script string) kubelet.Container {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) { //nolint:forbidigo // processes have no virtual time
 		if time.Now().After(deadline) {
 			t.Fatal("never: ", what)
 		}

@@ -144,13 +144,13 @@ func TestRow10BareObject(t *testing.T) {
 			put("")
 			eventually(t, "Ready", func() bool { return put("") == "Ready" })
 			a.until(server.Ceded)
-			onA.refused(t, 50)
+			onA.refused(t)
 			begin(t, slices.Concat([]string{"copy", "--manual", "--latest"}, in.flags("source-store"), newFolder(t).flags("store"))...).want(0)
 			put(`{"status":"Done"}`)
 			if _, p := a.members[0].progress(t, "?fresh=true"); p.Status != syncobject.Done {
 				t.Errorf("%+v", p)
 			}
-			onA.refused(t, 50)
+			onA.refused(t)
 			a.until(server.Ceded)
 			a.wantDown()
 			onA.stop()
@@ -169,12 +169,12 @@ func TestRow11UploadLongerThanW(t *testing.T) {
 	across, line := in.through()
 	a := deploy(t, "a", across, hastily).ready()
 	onA := writeTo(t, a)
-	a.fill(3 << 10)
+	a.fill(2 << 10)
 	onA.more(t, 300)
 	source := *a
 	source.Store = in.at(net.server.URL)
-	const w = 15 * time.Second
-	heal := net.throttle(t, line, 100) // half a minute
+	const w = 12 * time.Second
+	heal := net.throttle(t, line, 100) // twenty seconds
 	b := newDeployment(t, "b", newFolder(t), 1)
 	done := source.copyTo("b", b.Store, fmt.Sprint("--wait=", w), "--heartbeat-timeout=60s", "--max-wait=10m").want(0).outcome()
 	heal()

@@ -160,7 +160,7 @@ func TestRow38Hibernated(t *testing.T) {
 	onA := writeTo(t, a)
 	onA.more(t, 1_000)
 	a.stop()
-	onA.refused(t, 50)
+	onA.refused(t)
 	if o := a.Store.owner(t); o.State != syncobject.Released {
 		t.Fatalf("%+v\n%s", o, tail(a.members[0].Log("sidecar")))
 	}

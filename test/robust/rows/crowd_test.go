@@ -21,9 +21,11 @@ const (
 	// that they keep for as long as it lasts, half of them on a new one each time.
 	writers = 16
 	// putTimeout is for how long a client waits.
-	putTimeout = 2 * time.Second
-	// rest is how long a client waits between two writes.
+	putTimeout = time.Second
+	// rest is how long a client waits between two writes, and idle if it has hung
+	// up or failed: a connection costs more than a write.
 	rest = 4 * time.Millisecond
+	idle = 30 * time.Millisecond
 )
 
 // crowd is clients that write to every member of a deployment all the time,
@@ -77,10 +79,11 @@ func (c *crowd) write(ctx context.Context, m *member, prefix string, keep bool) 
 		}
 		pause := rest
 		if !c.put(ctx, client, fmt.Sprintf("%s%08d", prefix, i)) {
-			pause = 10 * rest
+			pause = idle
 		}
 		if !keep {
 			hangUp()
+			pause = idle
 		}
 		select {
 		case <-ctx.Done():
@@ -130,11 +133,11 @@ func (c *crowd) more(t *testing.T, n int) {
 	eventually(t, fmt.Sprintf("%d writes more than %d", n, before), func() bool { return len(c.acked()) >= before+n })
 }
 
-// refused returns when n more writes have failed.
-func (c *crowd) refused(t *testing.T, n int) {
+// refused returns when every client has failed about twice more.
+func (c *crowd) refused(t *testing.T) {
 	t.Helper()
 	before := c.failures()
-	eventually(t, fmt.Sprintf("%d writes fail", n), func() bool { return c.failures() >= before+n })
+	eventually(t, "writes fail", func() bool { return c.failures() >= before+2*writers })
 }
 
 // lost returns the acknowledged writes that an etcd does not have.

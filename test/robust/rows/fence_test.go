@@ -27,7 +27,7 @@ func TestRow04RestartedEtcdWaitsInTheGate(t *testing.T) {
 		m.Kill("etcd")
 		eventually(t, "a restart", func() bool { return m.Restarts("etcd") > restarts && len(m.PIDs("etcd")) == 1 })
 	}
-	onA.refused(t, 50)
+	onA.refused(t)
 	a.wantDown()
 	if status, body := ask(t, http.MethodGet, m.url("/healthz")); status != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", status, body)
@@ -50,7 +50,7 @@ func TestEtcdStartedByHand(t *testing.T) {
 	onA.more(t, 300)
 	a.initiate()
 	a.until(server.Ceded)
-	onA.refused(t, 50)
+	onA.refused(t)
 	before := len(onA.acked())
 	command := a.etcdCommand(m)
 	hand, err := proc.Start(exec.Command(command[5], command[6:]...)) //nolint:noctx // it is killed at the end
@@ -58,7 +58,7 @@ func TestEtcdStartedByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(hand.Kill)
-	onA.refused(t, 10*writers) // each of them has waited in vain for long enough
+	onA.refused(t) // each of them has waited in vain for long enough
 	if n := len(onA.acked()); n > before {
 		t.Errorf("it has acknowledged %d writes", n-before)
 	}
@@ -94,7 +94,7 @@ func TestRow05WrapperBetweenGateAndEtcd(t *testing.T) {
 	a.initiate()
 	remove(t, dir+"/hold")
 	a.until(server.Ceded)
-	onA.refused(t, 50)
+	onA.refused(t)
 	a.wantDown()
 	b := newDeployment(t, "b", newFolder(t), 1)
 	a.copyTo("b", b.Store).want(0)
@@ -125,7 +125,7 @@ func TestRow06DeafEtcd(t *testing.T) {
 			if done := a.copyTo("b", b.Store).want(0).outcome(); done.Lossy {
 				t.Errorf("%+v", done)
 			}
-			onA.refused(t, 50)
+			onA.refused(t)
 			onB := writeTo(t, b.takeOver())
 			onB.more(t, 100)
 			onA.stop()
@@ -182,7 +182,7 @@ func TestWatchdog(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the kubelet has ended etcd", func() bool { return m.etcd() == 0 && m.Restarts("etcd") > 0 })
-	onA.refused(t, 50)
+	onA.refused(t)
 	a.wantDown()
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)

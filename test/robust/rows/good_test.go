@@ -42,7 +42,7 @@ func TestRow02And03WritersThatIgnoreReadiness(t *testing.T) {
 	onA.more(t, 2_000)
 	b := newDeployment(t, "b", newFolder(t), 1)
 	a.copyTo("b", b.Store).want(0)
-	onA.refused(t, 50)
+	onA.refused(t)
 	b.takeOver()
 	onB := writeTo(t, b)
 	onB.more(t, 500)

@@ -63,7 +63,7 @@ func TestRow19CutForLongerThanALease(t *testing.T) {
 	a.until(server.SelfFenced)
 	eventually(t, "etcd is dead", func() bool { return m.etcd() == 0 })
 	onA.wantNothingAfter(t, cut.Add(hasteLease+hasteKill))
-	onA.refused(t, 50)
+	onA.refused(t)
 	if status, _ := ask(t, http.MethodGet, m.url("/healthz")); status != http.StatusServiceUnavailable {
 		t.Errorf("self-fenced, and /healthz answers %d", status)
 	}

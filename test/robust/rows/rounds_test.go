@@ -63,7 +63,7 @@ func handOverUnderLoad(t *testing.T, version string, members int) (a, b *deploym
 	onA := writeTo(t, a.ready())
 	onA.more(t, 1_500)
 	a.copyTo("b", b.Store).want(0)
-	onA.refused(t, 50)
+	onA.refused(t)
 	onB := writeTo(t, b.takeOver())
 	onB.more(t, 300)
 	onA.stop()
