@@ -9,6 +9,7 @@ SHELL := bash
 
 VERSION  ?= $(shell git describe --always --dirty 2>/dev/null)
 FUZZTIME ?= 60s
+ROUNDS   ?= 50
 # Packages and flags of "make test", as in: make test PKG=./store/... TESTFLAGS=-run=Retry
 PKG       ?= ./...
 TESTFLAGS ?=
@@ -54,6 +55,10 @@ fuzz: ## Run each fuzz test for FUZZTIME (60s)
 .PHONY: bench
 bench: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) ## Measure the figures of the README
 	go test -run='^$$' -bench=. -benchtime=1x -timeout=90m ./test/bench
+
+.PHONY: robust
+robust: $(ETCD_TOOLS) ## Hand etcds of each version over ROUNDS (50) times, with clients that write
+	FERRY_ROUNDS=$(ROUNDS) go test -json -run='^TestNothingIsLost$$' -timeout=4h ./test/robust/rows | go run ./test/tools/report
 
 .PHONY: ci
 ci: lint test ## What a change has to pass

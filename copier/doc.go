@@ -54,6 +54,7 @@
 //
 // HandOver is the destination of a hand-over. What it writes, in order:
 //
+//	adoptions/…/outcome  of earlier hand-overs that were taken back while it was away
 //	its claim            into the source's object: from here on the source stops
 //	adoptions/…/begun    into its own container: nothing may be restored from it
 //	copies               of what is stored, while the source stops
@@ -65,9 +66,12 @@
 //	owner.json           of the new owner, who is not at work yet: Released
 //	adoptions/…/outcome  from here on its server may restore and serve
 //
-// A crash anywhere is mended by running it again. What an operator takes back
-// before the commit point never counts, whoever is started when; behind it only
-// this side can go on. A destination without its source forces only if that is
+// A crash anywhere is mended by running it again, also beside a run that was
+// paused and wakes up when the container has been handed on: what is committed is
+// only finished, and an epoch never goes back. What an operator takes back before
+// the commit point never counts, whoever is started when; behind it only this side
+// can go on. If a server of its own is let in on an empty container just before
+// this begins, at least one of the two sees the other and yields. A destination without its source forces only if that is
 // safe, or on the operator's word; it then says lossy everywhere.
 //
 // # Not promised

@@ -134,7 +134,7 @@ type Outcome struct {
 	ThroughRevision int64  `json:"throughRevision"`
 	Snapshots       int    `json:"snapshots"`
 	Bytes           int64  `json:"bytes"`
-	// Before says that it was complete when Run began.
+	// Before says that another run has committed it.
 	Before        bool    `json:"doneBefore"`
 	WaitedSeconds float64 `json:"waitedSeconds"`
 	CopySeconds   float64 `json:"copySeconds"`
@@ -156,6 +156,7 @@ type handing struct {
 	generous time.Duration // what the source prolonged the wait to, of Boot
 	told     time.Duration // when the wait was logged last, of Boot
 	unsound  bool          // not all that a source has released can be taken
+	away     bool          // one's own container was handed away before
 	object   syncobject.Object
 	outcome  Outcome
 }
@@ -200,7 +201,7 @@ func final(err error) bool {
 	for _, e := range []error{
 		syncobject.ErrConflict, syncobject.ErrDecided, syncobject.ErrNotPending, syncobject.ErrNotReady, syncobject.ErrNotFenced,
 		syncobject.ErrReclaimed, syncobject.ErrInvalid, syncobject.ErrUnknown, syncobject.ErrVanished, syncobject.ErrTooLarge,
-		ErrNotReady, ErrReclaimed, ErrTaken, archive.ErrCorrupt, archive.ErrIdentity, store.ErrUnfit,
+		ErrNotReady, ErrReclaimed, ErrTaken, archive.ErrCorrupt, archive.ErrIdentity, archive.ErrSettled, store.ErrUnfit,
 		errRefused, ErrUnsafe, snapshot.ErrNothing, snapshot.ErrGap, snapshot.ErrLineage,
 	} {
 		if errors.Is(err, e) {

@@ -41,6 +41,9 @@ func (r *handing) claim(ctx context.Context) (state, error) {
 			OperationID: o.OperationID, Generation: o.Generation, Source: r.from.Archive.String(), Owner: r.id, Time: time.Now(),
 		})
 	})
+	if err == nil {
+		err = r.stillFree(ctx)
+	}
 	return r.waiting, err
 }
 
@@ -57,6 +60,10 @@ func (r *handing) tryClaim(ctx context.Context) (syncobject.Object, error) {
 	if err != nil {
 		return o, fmt.Errorf("read the source's object: %w", err)
 	}
+	adoptions, err := r.withdrawDead(ctx, o)
+	if err != nil {
+		return o, err
+	}
 	holder, err := readOr(ctx, r.Read, r.holder)
 	if err != nil {
 		return o, fmt.Errorf("read the source's owner: %w", err)
@@ -72,7 +79,10 @@ func (r *handing) tryClaim(ctx context.Context) (syncobject.Object, error) {
 	if !planned.Pending() { // done by me
 		return planned, nil
 	}
-	if err := r.mayClaim(ctx, o, holder); err != nil {
+	if err := r.pastAllows(ctx, o, adoptions); err != nil {
+		return o, err
+	}
+	if err := r.mayClaim(ctx, o, holder, adoptions); err != nil {
 		return o, err
 	}
 	o, wrote, err := r.source.Update(ctx, func(o syncobject.Object) (syncobject.Object, error) { return o.Claim(claim) })
@@ -84,7 +94,7 @@ func (r *handing) tryClaim(ctx context.Context) (syncobject.Object, error) {
 }
 
 // mayClaim looks at what could refuse the hand-over later.
-func (r *handing) mayClaim(ctx context.Context, o syncobject.Object, holder syncobject.Owner) error {
+func (r *handing) mayClaim(ctx context.Context, o syncobject.Object, holder syncobject.Owner, adoptions archive.Adoptions) error {
 	takenBack := o.Outcome == syncobject.Aborted && o.Destination.ID == r.id
 	if takenBack && !r.Again {
 		return fmt.Errorf("%w: generation %d was claimed by %q and ended by an operator: give --again to begin another one",
@@ -94,7 +104,7 @@ func (r *handing) mayClaim(ctx context.Context, o syncobject.Object, holder sync
 	if err := r.timing(holder).Check(r.Wait); err != nil && !decided && !r.onWord(holder) {
 		return fmt.Errorf("%w: %w", ErrUnsafe, err)
 	}
-	if err := r.ownFree(ctx, o); err != nil {
+	if err := r.ownFree(ctx, o, adoptions); err != nil {
 		return err
 	}
 	return errors.Join(r.probe(ctx, r.to), r.probe(ctx, r.from))
@@ -123,30 +133,24 @@ func (h *HandOver) timing(holder syncobject.Owner) syncobject.Timing {
 
 // ownFree refuses a container that somebody serves from, also if that is this
 // very deployment: its history would be lost.
-func (r *handing) ownFree(ctx context.Context, o syncobject.Object) error {
+func (r *handing) ownFree(ctx context.Context, o syncobject.Object, adoptions archive.Adoptions) error {
 	own, err := readOr(ctx, r.Read, r.own)
 	if err != nil && !errors.Is(err, store.ErrNoContainer) { // the first write makes it
 		return fmt.Errorf("read the object of one's own container: %w", err)
 	}
-	if _, err := own.Adopt(syncobject.Holder{ID: r.id, Lineage: "to come"}); err != nil {
+	if _, err := own.Adopt(syncobject.Holder{ID: r.id, Epoch: own.Owner.Epoch + 1, Lineage: "to come"}); err != nil {
 		return fmt.Errorf("destination %s: %w", r.to.Archive, err)
 	}
 	there, err := readOr(ctx, r.Read, r.tenancy)
 	if err != nil && !errors.Is(err, store.ErrNoContainer) {
 		return fmt.Errorf("read the owner of one's own container: %w", err)
 	}
-	handedAway := !own.Absent() && own.Outcome == syncobject.Completed
-	if there.Absent() || handedAway {
+	r.away = !own.Absent() && own.Outcome == syncobject.Completed
+	if there.Absent() || r.away {
 		return nil
 	}
-	if there.ID == r.id && o.Pending() && o.Destination.ID == r.id {
-		adoptions, err := r.to.Archive.Adoptions(ctx)
-		if err != nil {
-			return err
-		}
-		if adoptions.Of(o.OperationID).Begun != nil {
-			return nil // to be resumed
-		}
+	if there.ID == r.id && o.Pending() && o.Destination.ID == r.id && adoptions.Of(o.OperationID).Begun != nil {
+		return nil // to be resumed
 	}
 	return fmt.Errorf("%w: %s is the container of %q, which was not handed over: choose an empty one", syncobject.ErrConflict, r.to.Archive, there.ID)
 }

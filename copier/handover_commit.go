@@ -33,17 +33,21 @@ func (r *handing) committing(ctx context.Context, chain snapshot.Chain) (state, 
 		return nil, err
 	}
 	owner := syncobject.Holder{ID: ad.Owner.ID, Epoch: ad.Owner.Epoch, Lineage: ad.Owner.Lineage}
+	var mine bool
 	err = r.persist(ctx, "commit", func(ctx context.Context) error {
-		o, _, err := r.source.Update(ctx, func(o syncobject.Object) (syncobject.Object, error) {
+		o, wrote, err := r.source.Update(ctx, func(o syncobject.Object) (syncobject.Object, error) {
 			return o.Commit(r.object.Generation, owner)
 		})
 		if err == nil {
-			r.object = o
+			r.object, mine = o, wrote
 		}
 		return err
 	})
 	if err != nil {
 		return nil, r.withdrawn(ctx, err)
+	}
+	if !mine { // another run was faster, and its server may have gone on from there
+		return r.finish, nil
 	}
 	return func(ctx context.Context) (state, error) { return nil, r.settle(ctx, ad) }, nil
 }
@@ -97,7 +101,7 @@ func (r *handing) inheritedLoss(ctx context.Context, chain snapshot.Chain, holde
 	return err == nil && ad.Lossy && ad.Owner.Lineage == holder.Lineage, nil
 }
 
-// finish is for a hand-over that was committed by an earlier run.
+// finish is for a hand-over that was committed by another run.
 func (r *handing) finish(ctx context.Context) (state, error) {
 	r.enter(Committing)
 	r.outcome.Before = true
@@ -199,7 +203,7 @@ func heldBy(o syncobject.Owner, owner syncobject.Holder) (syncobject.Owner, erro
 	if err != nil || started {
 		return o, err
 	}
-	return o.Release(owner.ID)
+	return o.Release(me)
 }
 
 // complete fills in the outcome and says it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
@@ -71,6 +72,11 @@ type Election struct {
 	// is not known; the answer is the one it is of now.
 	Prepare func(ctx context.Context, holder syncobject.Holder, have string) (lineage string, err error)
 
+	// Check, if set, says before a final snapshot is taken of a data dir that is
+	// locked why it is not of the history that holder names. What is handed over as
+	// complete must be that history, not what another one has left.
+	Check func(ctx context.Context, holder syncobject.Holder, have string) error
+
 	member  Member
 	store   store.Store
 	archive *archive.Archive
@@ -83,25 +89,37 @@ type Election struct {
 	asking   chan struct{} // held by whoever reads: one at a time, so that they come in order
 	held     bool          // owner.json says so, this life; guarded by asking
 	foreign  error         // owner.json is another's; guarded by asking
-	kick     chan struct{} // asks for a read before its time
-	readings chan reading  // the newest, for the one goroutine that changes the state
-	ticks    <-chan time.Time
-	proven   bool // the store keeps what it promises
-	backup   *ownedBackup
+	instance string        // names this life
+	implicit atomic.Bool   // Implicit, or promised to be
+	// confirmed is when owner.json was last looked at, since boot; of poll.
+	confirmed time.Duration
+	kick      chan struct{} // asks for a read before its time
+	readings  chan reading  // the newest, for the one goroutine that changes the state
+	ticks     <-chan time.Time
+	proven    bool // the store keeps what it promises
+	backup    *ownedBackup
 
 	mu      sync.Mutex // guards what follows
 	changed chan struct{}
 	role    Role
-	reason  error // why etcd may not serve
-	open    bool  // etcd may serve as long as the lease is valid
-	frozen  bool  // etcd may run, it refuses every write
+	reason  error   // why etcd may not serve
+	open    bool    // etcd may serve as long as the lease is valid
+	frozen  bool    // etcd may run without being open: all writes are refused, or soon, within the lease
+	refuses instant // when the cluster last said that it refuses them; zero: never
+	located string  // the lineage that the backup has found, this life
+	filled  bool    // there was something in the data dir since etcd was let in
 	holder  syncobject.Holder
 	gates   []fence.Process
 	last    reading // the last that succeeded
 	lastErr error   // of the last read
+	owned   int64   // the generation of the newest reading that said owner
 	members int
 	id      string // of the member, hexadecimal; empty: not known
 }
+
+// WorkFolder is where copies of the database are completed, relative to the state
+// dir. What a run leaves there that was killed, the next one removes.
+const WorkFolder = "work"
 
 // lateFolder is where filed snapshots are, relative to the container.
 const lateFolder = "late"

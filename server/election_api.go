@@ -12,8 +12,10 @@ import (
 )
 
 var (
-	errNotRead   = errors.New("it is not known yet who is the owner")
-	errLeaseOver = errors.New("the lease is over: the store has not been read for too long")
+	errHandedHere = errors.New("the container was handed over to here meanwhile")
+	errVanished   = errors.New("what was in the data dir is gone")
+	errNotRead    = errors.New("it is not known yet who is the owner")
+	errLeaseOver  = errors.New("the lease is over: the store has not been read for too long")
 )
 
 // shut says why etcd may not serve; nil: it may. The caller holds mu.
@@ -21,7 +23,7 @@ func (e *Election) shut() error {
 	switch {
 	case !e.open:
 		return e.reason
-	case e.Implicit && !e.lease.valid():
+	case e.over():
 		return errLeaseOver
 	default:
 		return nil
@@ -72,6 +74,10 @@ func (e *Election) admit(gate fence.Process) error {
 	if err := e.may(); err != nil {
 		return err
 	}
+	if err := e.vanished(); err != nil {
+		e.doubt(err)
+		return err
+	}
 	if alive, err := gate.Alive(); err != nil || !alive {
 		return fmt.Errorf("there is no process %d that started at %d: "+
 			"let the containers share the process namespace (shareProcessNamespace: true)", gate.PID, gate.Start)
@@ -92,6 +98,25 @@ func (e *Election) admit(gate fence.Process) error {
 	return e.may() // the disk may have taken its time
 }
 
+// vanished says so if etcd would begin with nothing where there was something.
+func (e *Election) vanished() error {
+	running, err := e.member.Running()
+	if err != nil || running {
+		return err
+	}
+	empty, err := e.member.Empty()
+	if err != nil {
+		return fmt.Errorf("look at the data dir: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if empty && e.filled {
+		return errVanished
+	}
+	e.filled = !empty
+	return nil
+}
+
 // Watchdog returns nil unless an etcd runs that must not, which is what the
 // liveness probe of etcd's container asks (HANDOVER §4).
 func (e *Election) Watchdog() error {
@@ -99,7 +124,7 @@ func (e *Election) Watchdog() error {
 	why := e.shut()
 	// What ran before a restart of this process may go on with the lease.
 	undecided := e.role == Unknown || e.role == Owner
-	tolerated := e.frozen || undecided && (!e.Implicit || e.lease.valid())
+	tolerated := e.tolerates() || undecided && !e.over()
 	e.mu.Unlock()
 	if why == nil || tolerated {
 		return nil

@@ -1,16 +1,12 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io/fs"
 
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
-
-// ownerReads bounds a write of owner.json, in read timeouts.
-const ownerReads = 4
 
 // reading is the outcome of one read of the sync object.
 type reading struct {
@@ -31,12 +27,11 @@ func (r reading) pending(g int64) bool {
 
 // look reads the sync object once: one attempt, bounded by Read.
 func (e *Election) look(ctx context.Context) reading {
-	select {
-	case e.asking <- struct{}{}:
-		defer func() { <-e.asking }()
-	case <-ctx.Done():
-		return reading{err: context.Cause(ctx)}
+	end, err := e.turn(ctx)
+	if err != nil {
+		return reading{err: err}
 	}
+	defer end()
 	r := reading{err: e.prove(ctx)}
 	if r.err == nil {
 		r = e.ask(ctx)
@@ -46,7 +41,7 @@ func (e *Election) look(ctx context.Context) reading {
 }
 
 func (e *Election) ask(ctx context.Context) reading {
-	if err := e.hold(ctx, syncobject.Holder{}); err != nil {
+	if err := e.hold(ctx); err != nil {
 		return reading{err: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.Timing.Read)
@@ -67,11 +62,15 @@ func (e *Election) ask(ctx context.Context) reading {
 	return r
 }
 
-// deliver hands a reading to whom it concerns. The caller holds asking.
+// deliver hands a reading to whom it concerns, in place of an older one that says
+// less. The caller has the turn.
 func (e *Election) deliver(r reading) {
 	e.note(r)
-	select { // nobody needs an older one
-	case <-e.readings:
+	select {
+	case old := <-e.readings:
+		if r.verdict == syncobject.NoVerdict {
+			r = old
+		}
 	default:
 	}
 	e.readings <- r
@@ -89,48 +88,4 @@ func (e *Election) note(r reading) {
 	if r.known() {
 		e.last = r
 	}
-}
-
-// hold makes owner.json say, once in a life, that this deployment is at work; with
-// a higher epoch and another lineage if it was handed over. It comes before the
-// first read of the sync object: a destination that finds Released after its own
-// claim knows that this one will see the claim (HANDOVER §8). The caller holds
-// asking.
-func (e *Election) hold(ctx context.Context, handed syncobject.Holder) error {
-	if e.held && handed.Epoch == 0 {
-		return nil
-	}
-	err := e.writeOwner(ctx, handed)
-	e.foreign = nil
-	if errors.Is(err, syncobject.ErrConflict) { // the sync object may know better
-		e.foreign = err
-		return nil
-	}
-	e.held = err == nil
-	return err
-}
-
-// writeOwner makes owner.json say who this deployment is. It is bounded by some
-// read timeouts.
-func (e *Election) writeOwner(ctx context.Context, handed syncobject.Holder) error {
-	ctx, cancel := context.WithTimeout(ctx, ownerReads*e.Timing.Read)
-	defer cancel()
-	mine := e.Status().Holder
-	me := syncobject.Owner{
-		ID: e.ID, Epoch: max(handed.Epoch, mine.Epoch), Lineage: cmp.Or(handed.Lineage, mine.Lineage),
-		Lease: syncobject.Seconds(e.Timing.Lease), Kill: syncobject.Seconds(e.Timing.Kill),
-		Watchdog: syncobject.Seconds(e.Timing.Watchdog), ImplicitFencing: e.Implicit,
-	}
-	o, _, err := e.tenancy.Update(ctx, func(o syncobject.Owner) (syncobject.Owner, error) { return o.Hold(me) })
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.holder.ID, e.holder.Epoch = o.ID, o.Epoch
-	if handed.Lineage != "" || e.holder.Lineage == "" {
-		e.holder.Lineage = o.Lineage
-	}
-	e.Metrics.held(e.holder)
-	return nil
 }

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/datadir"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/fence"
 	"github.com/etcd-ferry/etcd-ferry/store"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
@@ -35,6 +38,9 @@ func (e *Election) Begin(ctx context.Context) error {
 	if err := errors.Join(e.Timing.Check(), os.MkdirAll(e.StateDir, 0o700)); err != nil {
 		return err
 	}
+	if err := datadir.Sweep(filepath.Join(e.StateDir, WorkFolder)); err != nil {
+		return fmt.Errorf("remove what an earlier run has left: %w", err)
+	}
 	e.memory.path = filepath.Join(e.StateDir, "election.json")
 	if err := e.memory.load(); err != nil {
 		return err
@@ -44,7 +50,7 @@ func (e *Election) Begin(ctx context.Context) error {
 		return err
 	}
 	e.object.Pace, e.late.Recipients = e.Pace, e.archive.Recipients
-	e.lease.clock, e.lease.length = e.Clock, e.Timing.Lease
+	e.lease.clock, e.instance = e.Clock, uuid.NewString()
 	if e.memory.get().BootID != boot { // times and processes of another run mean nothing
 		err := e.memory.update(func(p *persisted) { p.BootID, p.Lease, p.Gates = boot, instant{}, nil })
 		if err != nil {
@@ -52,6 +58,7 @@ func (e *Election) Begin(ctx context.Context) error {
 		}
 	}
 	p := e.memory.get()
+	e.bind(p.Promise)
 	e.lease.renew(p.Lease)
 	e.gates, e.members = p.Gates, p.Members
 	if err := e.member.Probe(fence.Process{}); err != nil {
@@ -92,6 +99,7 @@ func (e *Election) poll(ctx context.Context) error {
 		if r := e.look(ctx); errors.Is(r.err, store.ErrUnfit) {
 			return fmt.Errorf("owner election is refused: %w", r.err)
 		}
+		e.confirm(ctx)
 		e.pause(ctx)
 	}
 	return nil
@@ -124,7 +132,13 @@ func (e *Election) prove(ctx context.Context) error {
 	if report.Left != nil {
 		e.Log.Warn("the object that the store was probed with cannot be removed", "object", report.Object, "error", report.Left)
 	}
-	e.proven = err == nil
+	if e.proven = err == nil; e.proven {
+		return e.memory.update(func(p *persisted) { p.Proven = e.store.String() })
+	}
+	if errors.Is(err, fs.ErrPermission) && e.memory.get().Proven == e.store.String() {
+		// It was fit: what is refused now is about the credentials, and passes.
+		return fmt.Errorf("the store refuses what it permitted before: %w: %s", fs.ErrPermission, err.Error())
+	}
 	return err
 }
 
@@ -200,13 +214,16 @@ func (e *Election) during(ctx context.Context, work func(context.Context) error,
 }
 
 // enter makes role known, in which etcd may not serve, and why.
-func (e *Election) enter(role Role, reason error) {
+func (e *Election) enter(role Role, reason error) { e.become(role, reason, false) }
+
+// become is enter for an etcd that may run on if frozen.
+func (e *Election) become(role Role, reason error, frozen bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.role != role {
 		e.Log.Info("role", "role", role, "before", e.role, "reason", reason)
 	}
-	e.role, e.reason, e.open, e.frozen = role, reason, false, false
+	e.role, e.reason, e.open, e.frozen = role, reason, false, frozen
 	e.Metrics.role(role)
 	e.broadcast()
 }

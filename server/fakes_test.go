@@ -84,6 +84,7 @@ type fakeMember struct {
 	mu       sync.Mutex
 	running  bool
 	locked   bool
+	empty    bool // the data dir is
 	dead     bool // whoever asks has crashed
 	members  int
 	leader   bool
@@ -157,6 +158,12 @@ func (m *fakeMember) Running() (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.running, nil
+}
+
+func (m *fakeMember) Empty() (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.empty, nil
 }
 
 func (m *fakeMember) Healthy(context.Context) error {
@@ -266,10 +273,16 @@ func (m *fakeMember) Thaw(_ context.Context, g int64) error {
 func (m *fakeMember) Frozen(_ context.Context, g int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.frozen < g {
-		return errors.New("not frozen")
+	if m.quorum == nil && m.frozen < g {
+		return errNotFrozen
 	}
-	return nil
+	return m.quorum
+}
+
+func (m *fakeMember) Revision(context.Context) (int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.revision, m.quorum
 }
 
 // fakeBackup counts itself.

@@ -83,11 +83,11 @@ func (i instant) since(c Clock) time.Duration {
 
 // lease is the right to serve for a length of time from the start of a read.
 type lease struct {
-	clock  Clock
-	length time.Duration
+	clock Clock
 
-	mu    sync.Mutex
-	start instant // zero: there was none
+	mu     sync.Mutex // guards what follows
+	length time.Duration
+	start  instant // zero: there was none
 }
 
 // renew counts the lease from start, unless it is counted from later already.
@@ -97,6 +97,13 @@ func (l *lease) renew(start instant) {
 	if start.Boot > l.start.Boot {
 		l.start = start
 	}
+}
+
+// bound makes the lease as long as length.
+func (l *lease) bound(length time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.length = length
 }
 
 // begun returns what the lease is counted from; ok is false if there was none.
@@ -109,11 +116,13 @@ func (l *lease) begun() (start instant, ok bool) {
 // remaining returns how long the lease is still valid; it is over at 0 and
 // below. Without a lease it says minus the length.
 func (l *lease) remaining() time.Duration {
-	start, ok := l.begun()
-	if !ok {
-		return -l.length
+	l.mu.Lock()
+	start, length := l.start, l.length
+	l.mu.Unlock()
+	if start == (instant{}) {
+		return -length
 	}
-	return l.length - start.since(l.clock)
+	return length - start.since(l.clock)
 }
 
 func (l *lease) valid() bool { return l.remaining() > 0 }

@@ -1,7 +1,11 @@
 package server
 
 import (
+	"errors"
+	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -259,6 +263,51 @@ func TestClaimDuringACut(t *testing.T) {
 		w.faults.set(nil) // just before W
 		w.wait(Ceded)
 		w.decidedBySource()
+	})
+}
+
+func TestRefusalByAStoreThatWasFitChangesNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		w.crash()
+		w.startCut()
+		w.faults.set(func(c storetest.Call) storetest.Fault {
+			if c.Op == storetest.Swap {
+				return storetest.Fault{Err: fs.ErrPermission}
+			}
+			return storetest.Fault{}
+		})
+		sleep(t.Context(), w.Timing.Lease/2)
+		if err := w.Watchdog(); err != nil || w.member.seen().fences != 0 || !strings.Contains(w.Status().LastError, "permitted before") {
+			t.Errorf("watchdog %v, %d fences, status %+v", err, w.member.seen().fences, w.Status())
+		}
+		select {
+		case err := <-w.ended:
+			t.Fatalf("the process has ended: %v", err)
+		default:
+		}
+		w.faults.set(nil)
+		w.wait(Owner)
+		if w.member.seen().fences != 0 {
+			t.Error("etcd was ended")
+		}
+	})
+}
+
+func TestCopiesOfAKilledRunAreRemoved(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		left, other := filepath.Join(w.state, WorkFolder, "etcd-ferry-replay-1"), filepath.Join(w.state, WorkFolder, "other")
+		if err := errors.Join(os.MkdirAll(filepath.Join(left, "db"), 0o700), os.MkdirAll(other, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		w.start()
+		if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("it is there still: %v", err)
+		}
+		if _, err := os.Stat(other); err != nil {
+			t.Error(err)
+		}
 	})
 }
 

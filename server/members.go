@@ -2,11 +2,15 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/fence"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 )
+
+// errNotFrozen says that a cluster accepts writes.
+var errNotFrozen = errors.New("the cluster is not frozen")
 
 // Member is the etcd beside this process, and the cluster it belongs to.
 type Member interface {
@@ -14,6 +18,8 @@ type Member interface {
 	Probe(gate fence.Process) error
 	// Running reports whether an etcd has the data dir.
 	Running() (bool, error)
+	// Empty reports whether there is nothing in it for an etcd to start with.
+	Empty() (bool, error)
 	// Healthy returns nil if the member answers a linearizable read.
 	Healthy(ctx context.Context) error
 	// Fence ends the etcd of the data dir, and the gates with all they started,
@@ -31,10 +37,14 @@ type Cluster interface {
 	// Standing tells where the member is in its cluster.
 	Standing(ctx context.Context) (Standing, error)
 	// Freeze makes the whole cluster refuse writes; Thaw ends that, for this
-	// generation and those before; Frozen returns nil if it is frozen for it.
+	// generation and those before; Frozen returns nil if it is frozen for it, and
+	// errNotFrozen if it has answered that it is not.
 	Freeze(ctx context.Context, generation int64) error
 	Thaw(ctx context.Context, generation int64) error
 	Frozen(ctx context.Context, generation int64) error
+	// Revision returns one at or above that of every write that was acknowledged
+	// before the call.
+	Revision(ctx context.Context) (int64, error)
 	// Online returns all that the frozen cluster has acknowledged.
 	Online(ctx context.Context) (*Content, error)
 }

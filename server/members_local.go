@@ -40,7 +40,7 @@ type LocalMember struct {
 // cluster to any member; they may be the same.
 func NewLocalMember(dataDir string, own, cluster *etcd.Client) *LocalMember {
 	return &LocalMember{
-		Dir: datadir.Dir{Data: dataDir}, WorkDir: filepath.Join(dataDir+".ferry", "work"),
+		Dir: datadir.Dir{Data: dataDir}, WorkDir: filepath.Join(dataDir+".ferry", WorkFolder),
 		Grace: DefaultGrace, KillWait: syncobject.DefaultKill - DefaultGrace, Log: slog.Default(), own: own, cluster: cluster,
 	}
 }
@@ -62,6 +62,9 @@ func (m *LocalMember) Running() (bool, error) {
 	}
 	return err == nil, err
 }
+
+// Empty implements Member.
+func (m *LocalMember) Empty() (bool, error) { return m.Dir.Empty() }
 
 // Healthy implements Member.
 func (m *LocalMember) Healthy(ctx context.Context) error { return m.own.Healthy(ctx) }
@@ -187,9 +190,15 @@ func (m *LocalMember) Freeze(ctx context.Context, generation int64) error {
 func (m *LocalMember) Frozen(ctx context.Context, generation int64) error {
 	g, fenced, err := m.cluster.RaftFenced(ctx)
 	if err == nil && (!fenced || g < generation) {
-		err = errors.New("the cluster is not frozen")
+		err = errNotFrozen
 	}
 	return err
+}
+
+// Revision implements Cluster.
+func (m *LocalMember) Revision(ctx context.Context) (int64, error) {
+	s, err := m.cluster.Status(ctx)
+	return s.Revision, err
 }
 
 // Thaw implements Cluster.

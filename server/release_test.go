@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 	"github.com/etcd-ferry/etcd-ferry/store/storetest"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
@@ -73,4 +74,26 @@ func TestRelease(t *testing.T) {
 			}
 		})
 	})
+}
+
+func TestOnlyTheOwnHistoryCovers(t *testing.T) {
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	full := func(lineage string, hours int, revision int64) snapshot.Manifest {
+		return snapshot.Manifest{
+			Name: lineage, Kind: snapshot.Full, Lineage: lineage, ClusterID: "c", First: revision, Last: revision,
+			Time: began.Add(time.Duration(hours) * time.Hour),
+		}
+	}
+	forked := []snapshot.Manifest{full("old", 1, 10_000), full("new", 2, 6000)}
+	for _, tc := range []struct {
+		lineage  string
+		revision int64
+		want     bool
+	}{
+		{"new", 6000, true}, {"new", 6001, false}, {"old", 10_000, true}, {"", 6000, true}, {"", 6001, false}, {"other", 1, false},
+	} {
+		if got := covers(forked, full("", 0, tc.revision), tc.lineage); got != tc.want {
+			t.Errorf("revision %d of lineage %q: %v", tc.revision, tc.lineage, got)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 )
@@ -17,6 +18,19 @@ type ownedBackup struct {
 	mu     sync.Mutex // guards closed, so that nobody comes in after the wait has begun
 	closed bool
 	work   sync.WaitGroup
+
+	located chan struct{} // there is news of the lineage
+}
+
+// pause waits for d, for news of the lineage, or for the end.
+func (b *ownedBackup) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-b.located:
+	case <-b.ctx.Done():
+	}
 }
 
 // do calls work under ctx and the ownership.
@@ -56,7 +70,8 @@ func (e *Election) beginBackup(ctx context.Context) {
 	if e.Backup == nil {
 		return
 	}
-	b := &ownedBackup{backup: e.Backup(e.holder, e.renamed)}
+	b := &ownedBackup{located: make(chan struct{}, 1)}
+	b.backup = e.Backup(e.holder, func(lineage string) { e.renamed(b, lineage) })
 	b.ctx, b.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	e.backup = b
 	b.work.Go(func() { e.attend(b) }) //nolint:contextcheck // b.ctx is what it runs under
@@ -95,7 +110,7 @@ func (e *Election) currentBackup() *ownedBackup {
 func (e *Election) attend(b *ownedBackup) {
 	var running *ownedRun
 	defer func() { running.stop() }()
-	thawed, known, written := false, false, e.Status().Holder.Lineage
+	thawed, known := false, false
 	for b.ctx.Err() == nil {
 		s, err := e.standing(b.ctx)
 		known = known || err == nil
@@ -109,14 +124,12 @@ func (e *Election) attend(b *ownedBackup) {
 		if err == nil && !thawed {
 			thawed = e.thaw(b.ctx)
 		}
-		if mine := e.Status().Holder; mine.Lineage != written && e.writeOwner(b.ctx, mine) == nil {
-			written = mine.Lineage
-		}
+		e.noteLineage(b.ctx)
 		pause := e.Timing.Poll
 		if !known {
 			pause = e.Timing.Tick
 		}
-		sleep(b.ctx, pause)
+		b.pause(pause)
 	}
 }
 
@@ -140,7 +153,9 @@ func (e *Election) standing(ctx context.Context) (Standing, error) {
 // thaw lets the cluster accept writes again, if a hand-over that was aborted has
 // left it frozen. It reports whether that is certain.
 func (e *Election) thaw(ctx context.Context) bool {
-	g := e.memory.get().Generation
+	e.mu.Lock()
+	g := e.owned // one that was seen since may be what the cluster is being frozen for
+	e.mu.Unlock()
 	if g == 0 {
 		return true
 	}
@@ -176,12 +191,33 @@ func (r *ownedRun) stop() {
 	<-r.done
 }
 
-// renamed notes of which lineage the history is that is backed up.
-func (e *Election) renamed(lineage string) {
+// renamed is told of which lineage the history is that is backed up.
+func (e *Election) renamed(b *ownedBackup, lineage string) {
 	e.mu.Lock()
-	e.holder.Lineage = lineage
+	defer e.mu.Unlock()
+	e.holder.Lineage, e.located = lineage, lineage
+	select {
+	case b.located <- struct{}{}:
+	default: // told already
+	}
+}
+
+// noteLineage writes down what renamed was told, until it has succeeded: in
+// owner.json first, so that what this process remembers of the data dir is never
+// ahead of what the container says.
+func (e *Election) noteLineage(ctx context.Context) {
+	e.mu.Lock()
+	mine, located := e.holder, e.located
 	e.mu.Unlock()
-	if err := e.memory.update(func(p *persisted) { p.Lineage = lineage }); err != nil {
-		e.Log.Error("the lineage cannot be written down", "lineage", lineage, "error", err)
+	p := e.memory.get()
+	if located == "" || located != mine.Lineage || located == p.Lineage && mine.Epoch == p.Epoch {
+		return
+	}
+	err := e.write(ctx, mine)
+	if err == nil {
+		err = e.memory.update(func(p *persisted) { p.Lineage, p.Epoch = located, mine.Epoch })
+	}
+	if err != nil && ctx.Err() == nil {
+		e.Log.Error("the lineage cannot be written down, it will be tried again", "lineage", located, "error", err)
 	}
 }

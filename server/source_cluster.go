@@ -20,7 +20,7 @@ var errNoQuorum = errors.New("the cluster has no quorum to agree on a fence, so 
 func (e *Election) freezing(r reading) state {
 	op := operation{object: *r.object, frozen: true}
 	return func(ctx context.Context) state {
-		e.enter(Fencing, errHandOver)
+		e.become(Fencing, errHandOver, true)
 		e.endBackup()
 		if next := e.untilTurn(ctx, op); next != nil || ctx.Err() != nil {
 			return next
@@ -54,7 +54,7 @@ func (e *Election) untilTurn(ctx context.Context, op operation) state {
 		if ev.read && ev.reading.object.Serial != serial {
 			heard, serial = e.Clock.Boot(), ev.reading.object.Serial
 		}
-		if e.Implicit && !e.lease.valid() && !e.isFrozen(ctx, op) {
+		if e.over() && !e.isFrozen(ctx, op) {
 			return e.selfFenced()
 		}
 	}
@@ -66,30 +66,18 @@ func (e *Election) patience() time.Duration {
 	return max(e.Timing.Kill, firstReport+e.Timing.Heartbeat+2*(e.Timing.Poll+e.Timing.Read))
 }
 
-// isFrozen reports whether the cluster is known to refuse writes, so that the
-// member may run on without a lease.
-func (e *Election) isFrozen(ctx context.Context, op operation) bool {
-	ctx, cancel := context.WithTimeout(ctx, e.Timing.Tick)
-	defer cancel()
-	if e.member.Frozen(ctx, op.generation()) != nil {
-		return false
-	}
-	e.enterFenced(Fencing, op)
-	return true
-}
-
-// freeze makes the cluster refuse writes. It tries for as long as a lease lasts,
-// and says meanwhile what it waits for.
+// freeze makes the cluster refuse writes. It tries for as long as the lease
+// lasts, once at least, and says meanwhile what it waits for.
 func (e *Election) freeze(ctx context.Context, op operation) error {
 	began, told := e.Clock.Boot(), e.Clock.Boot()
 	for {
-		err := e.member.Freeze(ctx, op.generation())
+		err := e.tryFreeze(ctx, op)
 		e.Metrics.fence(err)
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
 		e.Log.Warn("the cluster cannot be told to refuse writes, it will be tried again", "error", err)
-		if now := e.Clock.Boot(); now-began > e.Timing.Lease {
+		if now := e.Clock.Boot(); now-began > e.Timing.Lease || e.over() {
 			return fmt.Errorf("%w: %w", errNoQuorum, err)
 		} else if now-told > e.Timing.Heartbeat || told == began {
 			told = now
@@ -97,6 +85,22 @@ func (e *Election) freeze(ctx context.Context, op operation) error {
 		}
 		sleep(ctx, e.Timing.Tick)
 	}
+}
+
+// tryFreeze does not go on for longer than a tick when the lease is over.
+func (e *Election) tryFreeze(ctx context.Context, op operation) error {
+	bound := e.Timing.Read
+	if e.implicit.Load() {
+		bound = max(e.Timing.Tick, min(bound, e.lease.remaining()))
+	}
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	asked := now(e.Clock)
+	err := e.member.Freeze(ctx, op.generation())
+	if err == nil {
+		e.noteRefuses(asked)
+	}
+	return err
 }
 
 // dissolving ends this member of a cluster that cannot be frozen. When most have
@@ -111,9 +115,12 @@ func (e *Election) dissolving(op operation, why error) state {
 		}
 		r := e.fenced(op)
 		r.Phase, r.Error = syncobject.Fencing, why.Error()
+		if last, fresh := e.latest(op); fresh && last.object.Source.Phase.Closed() {
+			r.Phase = "" // another sidecar has done better
+		}
 		watch := e.whilePending(op)
 		for ctx.Err() == nil {
-			if o, ok := e.report(ctx, op.generation(), r); ok && 2*len(o.Source.FencedMembers) > o.Source.Members {
+			if o, ok := e.report(ctx, op.generation(), r); ok && o.Source.Members > 0 && 2*len(o.Source.FencedMembers) > o.Source.Members {
 				r.Phase = syncobject.SnapshotFailed
 			}
 			until := e.Clock.Boot() + e.Timing.Heartbeat

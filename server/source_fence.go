@@ -24,6 +24,9 @@ func (e *Election) fencing(r reading) state {
 	op := operation{object: *r.object}
 	return func(ctx context.Context) state {
 		e.enter(Fencing, errHandOver)
+		if s, err := e.standing(ctx); err == nil && s.Members > 1 { // since it was asked last, or it never was
+			return e.freezing(r)
+		}
 		if next, fenced := e.fence(ctx, &op.object); !fenced {
 			return next
 		}
@@ -56,7 +59,12 @@ func (e *Election) fence(ctx context.Context, o *syncobject.Object) (next state,
 			return nil, false
 		}
 		if ev.read && ev.reading.verdict == syncobject.Own {
+			e.endBackup()
 			return e.follow(ev.reading), false
+		}
+		if ev.reading.object != nil { // the one to be told may be new
+			seen := *ev.reading.object
+			o = &seen
 		}
 	}
 	e.endBackup()

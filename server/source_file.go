@@ -39,9 +39,6 @@ func (f *filing) store(ctx context.Context) (snapshot.Manifest, error) {
 	if err != nil {
 		return snapshot.Manifest{}, err
 	}
-	if m, ok := f.among(l.Manifests); ok {
-		return m, f.archive.CheckOpened(ctx, m)
-	}
 	for try := range nameTries {
 		var m snapshot.Manifest
 		m, err = f.create(ctx, l.Manifests, time.Duration(try)*time.Second)
@@ -55,10 +52,12 @@ func (f *filing) store(ctx context.Context) (snapshot.Manifest, error) {
 	return snapshot.Manifest{}, err
 }
 
-// among returns the final snapshot of the operation.
-func (f *filing) among(stored []snapshot.Manifest) (snapshot.Manifest, bool) {
+// among returns the final snapshot of the operation with the content c. Of another
+// content there is one if an operation of that name was taken back before.
+func (f *filing) among(stored []snapshot.Manifest, c snapshot.Manifest) (snapshot.Manifest, bool) {
 	at := slices.IndexFunc(stored, func(m snapshot.Manifest) bool {
-		return m.Final && m.OperationID == f.operation.OperationID
+		return m.Final && m.OperationID == f.operation.OperationID &&
+			m.ClusterID == c.ClusterID && m.Last == c.Last && m.AuthRevision == c.AuthRevision
 	})
 	if at < 0 {
 		return snapshot.Manifest{}, false
@@ -66,13 +65,17 @@ func (f *filing) among(stored []snapshot.Manifest) (snapshot.Manifest, bool) {
 	return stored[at], true
 }
 
-// create stores the content under a name of its own, later by ahead.
+// create stores the content under a name of its own, later by ahead, unless it is
+// stored already and sound.
 func (f *filing) create(ctx context.Context, stored []snapshot.Manifest, ahead time.Duration) (snapshot.Manifest, error) {
 	c, err := f.content(ctx)
 	if err != nil {
 		return snapshot.Manifest{}, err
 	}
 	defer c.Close()
+	if m, ok := f.among(stored, c.Manifest); ok && ahead == 0 {
+		return m, f.archive.CheckOpened(ctx, m)
+	}
 	m := f.describe(c.Manifest, stored)
 	m.Time = m.Time.Add(ahead)
 	hashing, stop := context.WithCancel(ctx)
@@ -195,17 +198,17 @@ func (e *Election) fileLate(ctx context.Context, o syncobject.Object) error {
 	e.Metrics.lateFiled.Inc()
 	e.Log.Error("the destination was started without the newest writes, they are filed",
 		"archive", e.late.String(), "snapshot", m.Name, "revision", last, "through", o.Snapshots.ThroughRevision, "destination", o.Destination.ID)
-	return e.removeUnnamed(ctx, late)
+	return e.removeUnnamed(ctx, late, m)
 }
 
 // removeUnnamed removes the final snapshot that came too late to be named. It is
 // under late by now.
-func (e *Election) removeUnnamed(ctx context.Context, late filing) error {
+func (e *Election) removeUnnamed(ctx context.Context, late filing, filed snapshot.Manifest) error {
 	l, err := e.archive.List(ctx)
 	if err != nil {
 		return err
 	}
-	m, ok := late.among(l.Manifests)
+	m, ok := late.among(l.Manifests, filed)
 	if !ok {
 		return nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/datadir"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
@@ -33,7 +34,10 @@ func (e *Election) snapshotting(op operation) state {
 		next, err := e.during(ctx, func(ctx context.Context) (err error) {
 			final, err = e.makeFinal(ctx, op)
 			return err
-		}, e.whilePending(op))
+		}, e.whileFenced(ctx, op))
+		if several := (*datadir.MembersError)(nil); next == nil && errors.As(err, &several) {
+			return e.outgrown(op, several)
+		}
 		if next != nil || err != nil {
 			return next
 		}
@@ -41,14 +45,26 @@ func (e *Election) snapshotting(op operation) state {
 	}
 }
 
+// outgrown is where a member that was taken for the only one turns out to be one
+// of several, which serve without it until they are frozen as well.
+func (e *Election) outgrown(op operation, why *datadir.MembersError) state {
+	e.Log.Warn("the cluster has more members than was known", "members", why.Members)
+	e.mu.Lock()
+	e.members = max(e.members, why.Members)
+	e.mu.Unlock()
+	if err := e.memory.update(func(p *persisted) { p.Members = max(p.Members, why.Members) }); err != nil {
+		e.Log.Error("the state of the election cannot be written", "error", err)
+	}
+	return e.freezing(reading{object: &op.object, verdict: syncobject.HandOver})
+}
+
 // enterFenced is enter for an etcd that may run on if it refuses writes.
 func (e *Election) enterFenced(role Role, op operation) {
-	e.enter(role, errHandOver)
+	reason := errHandOver
 	if op.frozen {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.frozen, e.reason = true, errFrozen
+		reason = errFrozen
 	}
+	e.become(role, reason, op.frozen)
 }
 
 // whilePending leaves when op is not pending any more: it was aborted, or decided
@@ -74,7 +90,7 @@ func (e *Election) makeFinal(ctx context.Context, op operation) (final snapshot.
 	pause := finalRetryMin
 	for try := 1; ; try++ {
 		final, err = e.storeFinal(ctx, op)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || errors.Is(err, datadir.ErrMembers) {
 			break
 		}
 		e.Log.Error("the final snapshot failed, it will be tried again", "error", err, "in", pause)
@@ -131,7 +147,7 @@ func (e *Election) giveSigns(ctx context.Context, op operation, news <-chan sync
 // fenced is what a source reports that has fenced itself.
 func (e *Election) fenced(op operation) syncobject.SourceReport {
 	s := e.Status()
-	r := syncobject.SourceReport{Phase: syncobject.Fenced, Members: max(1, s.Members), At: e.Clock.Wall()}
+	r := syncobject.SourceReport{Phase: syncobject.Fenced, Members: s.Members, At: e.Clock.Wall()}
 	if !op.frozen {
 		r.Member = s.Member
 	}
@@ -140,16 +156,29 @@ func (e *Election) fenced(op operation) syncobject.SourceReport {
 
 // storeFinal stores the final snapshot, unless an earlier try has.
 func (e *Election) storeFinal(ctx context.Context, op operation) (snapshot.Manifest, error) {
-	holder, have := e.Status().Holder, e.memory.get().Lineage
-	if have != "" && holder.Lineage != "" && have != holder.Lineage {
-		return snapshot.Manifest{}, fmt.Errorf("the data dir is of lineage %s, the container of %s: "+
-			"abort the hand-over, let etcd start, and begin again", have, holder.Lineage)
+	holder := e.Status().Holder
+	if err := e.checkData(ctx, op, holder); err != nil {
+		return snapshot.Manifest{}, fmt.Errorf("the data dir is not known to be of the history that is handed over: %w: "+
+			"abort the hand-over, let etcd start, and begin again", err)
 	}
 	f := filing{e.archive, op.object, holder, e.Tool, e.Clock.Wall(), e.member.Offline}
 	if op.frozen {
 		f.content = e.member.Online
 	}
 	return f.store(ctx)
+}
+
+// checkData returns nil if the data dir is of the history that holder names. A
+// cluster that runs was let in on it.
+func (e *Election) checkData(ctx context.Context, op operation, holder syncobject.Holder) error {
+	p := e.memory.get()
+	switch {
+	case p.stale(holder):
+		return fmt.Errorf("it is of lineage %s, the container of %s", p.Lineage, holder.Lineage)
+	case op.frozen || e.Check == nil:
+		return nil
+	}
+	return e.Check(ctx, holder, p.Lineage)
 }
 
 // publishing makes the final snapshot what is handed over.
@@ -160,10 +189,13 @@ func (e *Election) publishing(op operation, final snapshot.Manifest) state {
 		next, err := e.during(ctx, func(ctx context.Context) (err error) {
 			decided, err = e.publish(ctx, op, final)
 			return err
-		}, e.whilePending(op))
+		}, e.whileFenced(ctx, op))
 		switch {
 		case next != nil || ctx.Err() != nil:
 			return next
+		case errors.Is(err, errThawed):
+			e.Log.Error("the final snapshot is not the last of it, another one is made", "error", err)
+			return e.freezing(reading{object: &op.object, verdict: syncobject.HandOver})
 		case err != nil: // aborted, forced, another's: what it is, the object says
 			e.Log.Warn("the final snapshot is not what is handed over", "error", err)
 			return e.reread(ctx, op)
@@ -177,7 +209,7 @@ func (e *Election) publishing(op operation, final snapshot.Manifest) state {
 func (e *Election) publish(ctx context.Context, op operation, final snapshot.Manifest) (syncobject.Object, error) {
 	for {
 		o, err := e.tryPublish(ctx, op, final)
-		if refusal := (*syncobject.Refusal)(nil); err == nil || ctx.Err() != nil || errors.As(err, &refusal) {
+		if refusal := (*syncobject.Refusal)(nil); err == nil || ctx.Err() != nil || errors.As(err, &refusal) || errors.Is(err, errThawed) {
 			return o, err
 		}
 		e.Log.Warn("the final snapshot cannot be made known, it will be tried again", "error", err)
@@ -194,6 +226,11 @@ func (e *Election) tryPublish(ctx context.Context, op operation, final snapshot.
 		Name: final.Name, Kind: final.Kind, Size: final.StoredSize, SHA256: final.StoredSHA256,
 		Revision: final.Last, Version: string(info.Version),
 	}}}
+	if op.frozen {
+		if err := e.sealed(ctx, op, final); err != nil {
+			return op.object, err
+		}
+	}
 	holder := e.Status().Holder
 	o, _, err := e.object.Update(ctx, func(o syncobject.Object) (syncobject.Object, error) {
 		fenced, err := o.Report(op.generation(), holder, e.fenced(op))
@@ -208,7 +245,7 @@ func (e *Election) tryPublish(ctx context.Context, op operation, final snapshot.
 // reread waits for a reading that is not op any more.
 func (e *Election) reread(ctx context.Context, op operation) state {
 	e.askNow()
-	watch := e.whilePending(op)
+	watch := e.whileFenced(ctx, op)
 	for ctx.Err() == nil {
 		if next := watch(e.next(ctx, nil)); next != nil {
 			return next

@@ -60,7 +60,9 @@ func (e *Election) tryRelease(ctx context.Context) error {
 	if err := e.storeRest(ctx); err != nil {
 		return fmt.Errorf("store what the container lacks: %w", err)
 	}
-	_, _, err := e.tenancy.Update(ctx, func(o syncobject.Owner) (syncobject.Owner, error) { return o.Release(e.ID) })
+	_, _, err := e.tenancy.Update(ctx, func(o syncobject.Owner) (syncobject.Owner, error) {
+		return o.Release(syncobject.Owner{ID: e.ID, Instance: e.instance, Lineage: e.Status().Holder.Lineage})
+	})
 	return err
 }
 
@@ -95,10 +97,11 @@ func (e *Election) storeRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if covers(l.Manifests, c.Manifest) {
+	holder := e.Status().Holder
+	if covers(l.Manifests, c.Manifest, holder.Lineage) {
 		return nil
 	}
-	f := filing{holder: e.Status().Holder, tool: e.Tool, now: e.Clock.Wall()}
+	f := filing{holder: holder, tool: e.Tool, now: e.Clock.Wall()}
 	m := f.describe(c.Manifest, l.Manifests)
 	m.Final, m.OperationID = false, ""
 	if m.HashKV, err = hashOf(ctx, c); err != nil {
@@ -121,10 +124,19 @@ func hashOf(ctx context.Context, c *Content) (*snapshot.HashKV, error) {
 }
 
 // covers reports whether what is stored holds all of c for certain: the revisions,
-// and the users and roles, which only a full has.
-func covers(stored []snapshot.Manifest, c snapshot.Manifest) bool {
+// and the users and roles, which only a full has. Only the history of c counts:
+// after a fork of history another one may have the same cluster id and higher
+// revisions. If its lineage is not known, it is the one that is restored by
+// default.
+func covers(stored []snapshot.Manifest, c snapshot.Manifest, lineage string) bool {
 	chains, _ := snapshot.Chains(stored)
+	if lineage == "" && len(chains) > 0 {
+		lineage = chains[len(chains)-1].Full.Lineage
+	}
 	for _, chain := range chains {
+		if chain.Full.Lineage != lineage {
+			continue
+		}
 		proven := chain.Full.First // the true revision is this or higher
 		if n := len(chain.Deltas); n > 0 {
 			proven = chain.Deltas[n-1].Last

@@ -30,7 +30,7 @@ func (e *Election) unknown() state {
 			e.mu.Unlock()
 			switch {
 			case ctx.Err() != nil:
-			case e.Implicit && !e.lease.valid() && (remembered || failed):
+			case e.over() && (remembered || failed):
 				return e.selfFenced()
 			case ev.read:
 				return e.follow(ev.reading)
@@ -61,8 +61,16 @@ func (e *Election) owner(r reading) state {
 			return e.selfFenced()
 		}
 		for ctx.Err() == nil {
-			if s := e.whileOwner(e.next(ctx, nil)); s != nil {
+			ev := e.next(ctx, nil)
+			if s := e.whileOwner(ev); s != nil {
 				return s
+			}
+			if ev.read {
+				r = ev.reading
+			}
+			if e.doubted() && ctx.Err() == nil {
+				e.endBackup()
+				return e.owner(r)
 			}
 		}
 		return e.release()
@@ -73,7 +81,7 @@ func (e *Election) owner(r reading) state {
 // lease that was over when an event came was over, whatever the event is: who
 // wakes from a pause is fenced first.
 func (e *Election) whileOwner(ev event) state {
-	if e.Implicit && !e.lease.valid() {
+	if e.over() {
 		return e.selfFenced()
 	}
 	if !ev.read {
@@ -83,7 +91,7 @@ func (e *Election) whileOwner(ev event) state {
 		return e.follow(ev.reading)
 	}
 	e.renew(ev.reading)
-	if e.Implicit && !e.lease.valid() { // the read took too long
+	if e.over() { // the read took too long
 		return e.selfFenced()
 	}
 	return nil
@@ -97,6 +105,9 @@ func (e *Election) renew(r reading) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if r.object != nil {
+		e.owned = max(e.owned, r.object.Generation)
+	}
 	e.broadcast()
 }
 
@@ -110,9 +121,8 @@ func (e *Election) occupy(ctx context.Context, r reading) error {
 	if err != nil {
 		return err
 	}
-	stale := p.Lineage != "" && holder.Lineage != "" && p.Lineage != holder.Lineage
-	if e.Prepare == nil || running && !stale {
-		return nil
+	if e.Prepare == nil || running && !p.stale(holder) {
+		return e.findData()
 	}
 	if err := e.member.Fence(ctx, p.Gates); err != nil { // nobody starts an etcd meanwhile
 		return err
@@ -121,29 +131,30 @@ func (e *Election) occupy(ctx context.Context, r reading) error {
 	if err != nil {
 		return fmt.Errorf("prepare the data dir: %w", err)
 	}
-	return e.memory.update(func(p *persisted) { p.Lineage = lineage })
-}
-
-// rename takes over the epoch and the lineage that the sync object names, if it
-// names this deployment.
-func (e *Election) rename(ctx context.Context, r reading) error {
-	if r.object == nil || r.object.Owner.ID != e.ID {
-		return nil
+	// A copy may have settled since owner.json was read.
+	if err := e.write(ctx, syncobject.Holder{}); err != nil {
+		return fmt.Errorf("read owner.json: %w", err)
 	}
-	handed, mine := r.object.Owner, e.Status().Holder
-	if handed.Epoch <= mine.Epoch && (handed.Lineage == "" || mine.Lineage != "") {
-		return nil
+	settled := e.Status().Holder
+	if settled.Epoch > holder.Epoch && settled.Lineage != lineage {
+		return errHandedHere
 	}
-	select {
-	case e.asking <- struct{}{}:
-		defer func() { <-e.asking }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if err := e.hold(ctx, handed); err != nil {
+	if err := e.memory.update(func(p *persisted) { p.Lineage, p.Epoch = lineage, settled.Epoch }); err != nil {
 		return err
 	}
-	return e.foreign
+	return e.findData()
+}
+
+// findData notes whether etcd will find anything in the data dir.
+func (e *Election) findData() error {
+	empty, err := e.member.Empty()
+	if err != nil {
+		return fmt.Errorf("look at the data dir: %w", err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.filled = !empty
+	return nil
 }
 
 // letIn opens the gate and begins to back up.

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/fence"
+	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
 // persisted is what a restart of this process must not forget (HANDOVER §4).
@@ -20,10 +21,16 @@ type persisted struct {
 	// run the lease is void.
 	BootID string  `json:"bootID"`
 	Lease  instant `json:"lease"` // the start of the last good read; zero: none
+	// Promise is what owner.json says of when this deployment stops by itself.
+	Promise promise `json:"promise"`
+	// Proven is the store that has passed the probe, in words; empty: none yet.
+	Proven string `json:"proven"`
 	// Generation is the newest of the sync object that was seen.
 	Generation int64 `json:"generation"`
-	// Lineage is that of the data dir; empty: not known.
+	// Lineage is that of the data dir; empty: not known. Epoch is the one in which
+	// it was found to be that.
 	Lineage string `json:"lineage"`
+	Epoch   int64  `json:"epoch"`
 	// Fenced says that etcd must not serve until this deployment is found to be
 	// the owner again.
 	Fenced bool `json:"fenced"`
@@ -35,12 +42,20 @@ type persisted struct {
 	Settled string `json:"settled"`
 }
 
+// stale reports whether the data dir is of a history from before the one that
+// holder has the right to serve. Within an epoch nothing is handed over: another
+// lineage is then another name of the same.
+func (p persisted) stale(holder syncobject.Holder) bool {
+	return p.Lineage != "" && p.Lineage != holder.Lineage && p.Epoch < holder.Epoch
+}
+
 // memory is persisted in a file.
 type memory struct {
 	path string
 
-	mu    sync.Mutex // guards state and the file
+	mu    sync.Mutex // guards what follows, and the file
 	state persisted
+	torn  bool // the last write failed: the disk may have what it said
 }
 
 // load reads the file. If there is none, nothing is remembered.
@@ -70,19 +85,22 @@ func (m *memory) get() persisted {
 }
 
 // update changes what is remembered, at once and on disk. After an error the
-// disk may have the one or the other.
+// disk may have the one or the other, until an update succeeds: the next one writes
+// whatever it changes.
 func (m *memory) update(change func(*persisted)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before, _ := json.Marshal(m.state) // a struct of plain values
 	change(&m.state)
 	data, _ := json.Marshal(m.state)
-	if bytes.Equal(before, data) {
+	if bytes.Equal(before, data) && !m.torn {
 		return nil
 	}
+	m.torn = true
 	if err := replaceFile(m.path, data); err != nil {
 		return fmt.Errorf("remember the state of the election: %w", err)
 	}
+	m.torn = false
 	return nil
 }
 

@@ -1,6 +1,9 @@
 package syncobject
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Claim wants a container handed over to oneself.
 type Claim struct {
@@ -136,12 +139,14 @@ func (o Object) Commit(g int64, owner Holder) (Object, error) {
 }
 
 // Adopt takes one's own container into use, once a hand-over into it is
-// committed: the owner of what is in it is from now on this one, its epoch at
-// least one above that of before. An absent object hinders nobody and stays
-// absent. Outcome is Superseded.
+// committed: the owner of what is in it is from now on this one. An absent object
+// hinders nobody and stays absent. Outcome is Superseded.
 //
-// It is refused (ErrConflict) while a hand-over of this container is pending,
-// and if another owner serves from it. So try it before anything is copied.
+// The owner's epoch was made above all there was when it adopted. One that is not
+// above what is there now comes from somebody who was paused, while the container
+// has been handed on: it is refused (ErrConflict). So it is while a hand-over of
+// this container is pending, and if another owner serves from it: try it before
+// anything is copied.
 func (o Object) Adopt(owner Holder) (Object, error) {
 	const step = "adopt"
 	switch {
@@ -153,6 +158,8 @@ func (o Object) Adopt(owner Holder) (Object, error) {
 		return o, o.refuse(step, ErrConflict, o.Destination.ID, "a hand-over of this container is pending: finish, abort or reclaim it")
 	case !o.Pending() && o.Outcome != Completed && o.Owner.ID != "" && o.Owner.ID != owner.ID:
 		return o, o.refuse(step, ErrConflict, o.Owner.ID, quote(o.Owner.ID)+" serves from this container")
+	case owner.Epoch <= o.Owner.Epoch:
+		return o, o.refuse(step, ErrConflict, o.Owner.ID, fmt.Sprintf("it is %q's in epoch %d already, this is epoch %d", o.Owner.ID, o.Owner.Epoch, owner.Epoch))
 	}
 	o = o.resolve(Superseded)
 	o.Status = Done

@@ -1,8 +1,10 @@
 package syncobject
 
 import (
+	"errors"
 	"log/slog"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -129,8 +131,10 @@ func TestOwnersAndEpochs(t *testing.T) {
 	if err != nil || o.Owner.Epoch != 9 || o.Outcome != Superseded || o.Owner.Lineage != "lineage-a2" {
 		t.Errorf("adopted: %v, %+v", err, o)
 	}
-	if o, err = o.Adopt(Holder{ID: "a", Epoch: 3, Lineage: "lineage-a3"}); err != nil || o.Owner.Epoch != 10 {
-		t.Errorf("adopted with an old epoch: %v, %+v", err, o.Owner)
+	for _, paused := range []Holder{{ID: "a", Epoch: 9, Lineage: "lineage-a3"}, {ID: "a", Epoch: 3, Lineage: "lineage-a3"}} {
+		if got, err := o.Adopt(paused); !errors.Is(err, ErrConflict) || !reflect.DeepEqual(got, o) {
+			t.Errorf("adopted with an old epoch: %v, %+v", err, got.Owner)
+		}
 	}
 	low := handed
 	low.Epoch = 1
@@ -196,6 +200,12 @@ func TestLineageIsTheOperations(t *testing.T) {
 	if x.Lineage() != again.Lineage() || x.Lineage() == y.Lineage() || len(x.Lineage()) != 36 {
 		t.Error(x.Lineage(), y.Lineage())
 	}
+	later, handedOn := x, x
+	later.Generation++
+	handedOn.Owner = Holder{ID: "b", Epoch: 2}
+	if x.Lineage() == later.Lineage() || x.Lineage() == handedOn.Lineage() {
+		t.Error("an operation of the same name has the same lineage")
+	}
 }
 
 func TestClosedPhases(t *testing.T) {
@@ -217,4 +227,38 @@ func TestLogValue(t *testing.T) {
 			t.Errorf("%s lacks %s", out.String(), want)
 		}
 	}
+}
+
+// Whoever reports the size of the cluster may not have looked for a while.
+func TestMembersOnlyGoUp(t *testing.T) {
+	o := reach(t, "claim b", "report a")
+	for _, c := range []struct{ says, want int }{{3, 3}, {1, 3}, {0, 3}, {5, 5}} {
+		var err error
+		if o, err = o.Report(1, srcA, SourceReport{Members: c.says}); err != nil || o.Source.Members != c.want {
+			t.Errorf("after a report of %d: %d, %v", c.says, o.Source.Members, err)
+		}
+	}
+}
+
+// What is stored is named after operations, so that their names are not used again.
+func TestNamesOfThePast(t *testing.T) {
+	var o Object
+	for i := range maxPast + 2 {
+		var err error
+		if o, err = o.Initiate(Request{OperationID: strconv.Itoa(i), Owner: srcA, At: t0}); err != nil {
+			t.Fatal(err)
+		}
+		if o, err = o.Abort(o.Generation, "test", t0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(o.Past) != maxPast || o.Past[0] != "1" || o.Past[maxPast-1] != strconv.Itoa(maxPast) {
+		t.Errorf("past %v", o.Past)
+	}
+	for _, used := range []string{"1", "20", o.OperationID} {
+		if _, err := o.Initiate(Request{OperationID: used, Owner: srcA, At: t0}); !errors.Is(err, ErrDecided) {
+			t.Errorf("%s again: %v", used, err)
+		}
+	}
+	roundTrip(t, o)
 }

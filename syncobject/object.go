@@ -1,6 +1,7 @@
 package syncobject
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -18,6 +19,9 @@ const (
 // SchemaVersion is the newest version of the objects that this code reads, and
 // the one it writes.
 const SchemaVersion = 1
+
+// maxPast bounds Object.Past.
+const maxPast = 32
 
 // Status is the one field that a reader of GEP-7 knows.
 type Status string
@@ -113,6 +117,10 @@ type Object struct {
 	Decision    Decision         `json:"decision"`
 	Snapshots   Set              `json:"snapshots"`
 
+	// Past are the operations before, the newest last and maxPast at most: their ids
+	// are not to be used again.
+	Past []string `json:"past,omitempty"`
+
 	CreatedAt Timestamp `json:"createdAt"` // when this generation was wanted
 	UpdatedAt Timestamp `json:"updatedAt"` // a File sets it
 
@@ -201,9 +209,12 @@ func (o Object) Pending() bool { return o.Generation > o.ObservedGeneration }
 
 // Lineage returns the lineage of the history that begins with the adoption of
 // what this object hands over. It is derived from the operation, so that a
-// destination that starts again comes to the same. The operation must have an id.
+// destination that starts again comes to the same; and from who hands over in
+// which generation, since whoever names operations may use a name again. The
+// operation must have an id.
 func (o Object) Lineage() string {
-	return uuid.NewSHA1(uuid.NameSpaceOID, []byte("etcd-ferry lineage "+o.OperationID)).String()
+	name := fmt.Sprintf("etcd-ferry lineage %q %d %q %d", o.OperationID, o.Generation, o.Owner.ID, o.Owner.Epoch)
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(name)).String()
 }
 
 // LogValue implements slog.LogValuer: what one wants to know in a log.

@@ -22,6 +22,8 @@ type Owner struct {
 	Epoch         int64   `json:"epoch"`
 	Lineage       string  `json:"lineage"`
 	State         Tenancy `json:"state"`
+	// Instance is the process of the owner that wrote this, new at each start.
+	Instance string `json:"instance,omitempty"`
 
 	Lease    Seconds `json:"leaseSeconds"`    // L
 	Kill     Seconds `json:"killSeconds"`     // K
@@ -53,9 +55,11 @@ func (o Owner) Timing() Timing {
 	return t
 }
 
-// Hold returns the owner.json of me, at work; only its ID, Epoch, Lineage, times
-// and ImplicitFencing are looked at. Repeated it changes nothing. An epoch never
-// goes down, and without a lineage me keeps the one that is there.
+// Hold returns the owner.json of me, at work; only its ID, Instance, Epoch,
+// Lineage, times and ImplicitFencing are looked at. Repeated it changes nothing;
+// by another instance it always does, so that a Release of the one before which
+// is on its way comes to nothing. An epoch never goes down, and the lineage that is
+// there stays if me has none, or is of an older epoch.
 //
 // It is refused (ErrConflict) if another deployment holds or has released the
 // container, unless my epoch is higher: then it was handed over to me.
@@ -66,20 +70,25 @@ func (o Owner) Hold(me Owner) (Owner, error) {
 	case !o.Absent() && o.ID != me.ID && o.Epoch >= me.Epoch:
 		return o, o.refuse("hold")
 	}
-	if me.Lineage != "" {
+	if me.Lineage != "" && me.Epoch >= o.Epoch {
 		o.Lineage = me.Lineage
 	}
 	o.ID, o.Epoch, o.State, o.SchemaVersion = me.ID, max(me.Epoch, o.Epoch), Held, SchemaVersion
+	o.Instance = me.Instance
 	o.Lease, o.Kill, o.Watchdog, o.ImplicitFencing = me.Lease, me.Kill, me.Watchdog, me.ImplicitFencing
 	return o, nil
 }
 
-// Release returns the owner.json of the deployment id, cleanly stopped. Repeated
-// it changes nothing. It is refused (ErrConflict) if the container is another's
-// or nobody's.
-func (o Owner) Release(id string) (Owner, error) {
-	if o.Absent() || o.ID != id {
+// Release returns the owner.json of me, cleanly stopped; only its ID, Instance and
+// Lineage are looked at, and without a lineage the one that is there stays.
+// Repeated it changes nothing. It is refused (ErrConflict) if the container is
+// another's or nobody's, or another instance is at work.
+func (o Owner) Release(me Owner) (Owner, error) {
+	if o.Absent() || o.ID != me.ID || o.Instance != me.Instance {
 		return o, o.refuse("release")
+	}
+	if me.Lineage != "" {
+		o.Lineage = me.Lineage
 	}
 	o.State = Released
 	return o, nil

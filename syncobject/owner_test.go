@@ -25,7 +25,7 @@ func TestOwnerFile(t *testing.T) {
 		if _, wrote, err = f.Update(t.Context(), func(o Owner) (Owner, error) { return o.Hold(me) }); err != nil || wrote {
 			t.Errorf("again: %v, %v", wrote, err)
 		}
-		if _, _, err = f.Update(t.Context(), func(o Owner) (Owner, error) { return o.Release("a") }); err != nil {
+		if _, _, err = f.Update(t.Context(), func(o Owner) (Owner, error) { return o.Release(me) }); err != nil {
 			t.Error(err)
 		}
 		read, err := NewOwnerFile(m).Read(t.Context())
@@ -42,6 +42,8 @@ func TestOwnerSteps(t *testing.T) {
 	held := Owner{SchemaVersion: 1, ID: "a", Epoch: 3, Lineage: "x", State: Held, Lease: 1}
 	released := held
 	released.State = Released
+	first, second := held, held
+	first.Instance, second.Instance = "1", "2"
 	for name, c := range map[string]struct {
 		from, me Owner
 		want     Owner
@@ -57,6 +59,8 @@ func TestOwnerSteps(t *testing.T) {
 		"the next":         {held, Owner{ID: "b", Epoch: 4, Lineage: "y", Lease: 1}, Owner{SchemaVersion: 1, ID: "b", Epoch: 4, Lineage: "y", State: Held, Lease: 1}, nil},
 		"nobody":           {held, Owner{Epoch: 9}, held, ErrInvalid},
 		"not to be shown":  {Owner{}, Owner{ID: "\x00"}, Owner{}, ErrInvalid},
+		"of another life":  {first, Owner{ID: "a", Instance: "2", Epoch: 3, Lease: 1}, second, nil},
+		"of a past epoch":  {held, Owner{ID: "a", Epoch: 2, Lineage: "w", Lease: 1}, held, nil},
 		"with other times": {held, Owner{ID: "a", Epoch: 3, Lease: 5}, Owner{SchemaVersion: 1, ID: "a", Epoch: 3, Lineage: "x", State: Held, Lease: 5}, nil},
 	} {
 		if got, err := c.from.Hold(c.me); !errors.Is(err, c.err) || !reflect.DeepEqual(got, c.want) {
@@ -64,18 +68,19 @@ func TestOwnerSteps(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		from Owner
-		id   string
-		want Owner
-		err  error
+		from, me Owner
+		want     Owner
+		err      error
 	}{
-		"mine":          {held, "a", released, nil},
-		"again":         {released, "a", released, nil},
-		"another's":     {held, "b", held, ErrConflict},
-		"nobody's":      {Owner{}, "a", Owner{}, ErrConflict},
-		"nobody's by 0": {Owner{}, "", Owner{}, ErrConflict},
+		"mine":             {held, Owner{ID: "a"}, released, nil},
+		"again":            {released, Owner{ID: "a", Lineage: "x"}, released, nil},
+		"in a new history": {held, Owner{ID: "a", Lineage: "y"}, Owner{SchemaVersion: 1, ID: "a", Epoch: 3, Lineage: "y", State: Released, Lease: 1}, nil},
+		"another's":        {held, Owner{ID: "b"}, held, ErrConflict},
+		"nobody's":         {Owner{}, Owner{ID: "a"}, Owner{}, ErrConflict},
+		"nobody's by 0":    {Owner{}, Owner{}, Owner{}, ErrConflict},
+		"of another life":  {second, Owner{ID: "a", Instance: "1"}, second, ErrConflict},
 	} {
-		if got, err := c.from.Release(c.id); !errors.Is(err, c.err) || !reflect.DeepEqual(got, c.want) {
+		if got, err := c.from.Release(c.me); !errors.Is(err, c.err) || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("release, %s: %v, %+v", name, err, got)
 		}
 	}

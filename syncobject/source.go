@@ -17,7 +17,8 @@ type Request struct {
 // Initiate begins a generation, as the owner. If one is pending and undecided it
 // is that one: o comes back unchanged. It is refused if
 //   - another operation is pending, or it is not r.Owner's container: ErrConflict
-//   - it is decided, or r.OperationID is one of the past: ErrDecided
+//   - it is decided, or r.OperationID is one of the past, which what is stored may
+//     be named after: ErrDecided
 func (o Object) Initiate(r Request) (Object, error) {
 	const step = "initiate"
 	switch {
@@ -33,7 +34,7 @@ func (o Object) Initiate(r Request) (Object, error) {
 		return o, o.refuse(step, ErrConflict, o.Owner.ID, "the container is of "+quote(o.Owner.ID))
 	case o.Pending() && o.Status == Initial:
 		return o, nil
-	case o.Pending(), r.OperationID != "" && r.OperationID == o.OperationID:
+	case o.Pending(), r.OperationID != "" && (r.OperationID == o.OperationID || slices.Contains(o.Past, r.OperationID)):
 		return o, o.refuse(step, ErrDecided, o.Destination.ID, "")
 	default:
 		return o.begin(r), nil
@@ -46,6 +47,10 @@ func (o Object) Initiate(r Request) (Object, error) {
 func (o Object) begin(r Request) Object {
 	o = o.adoptOwner(r.Owner)
 	o.Status, o.Outcome = Initial, ""
+	if o.OperationID != "" {
+		o.Past = append(slices.Clone(o.Past), o.OperationID)
+		o.Past = o.Past[max(0, len(o.Past)-maxPast):]
+	}
 	o.OperationID = r.OperationID
 	o.Generation++
 	o.Source, o.Destination, o.Decision, o.Snapshots = SourceState{}, DestinationState{}, Decision{}, Set{}
@@ -63,7 +68,8 @@ func (o Object) adoptOwner(h Holder) Object {
 }
 
 // SourceReport is what a source says of itself. Zero fields change nothing, but
-// for Error, which the next report takes back.
+// for Error, which the next report takes back. Members only goes up: whoever knows
+// of fewer has not looked for a while.
 type SourceReport struct {
 	Phase   SourcePhase
 	Error   string
@@ -89,9 +95,7 @@ func (o Object) Report(g int64, by Holder, r SourceReport) (Object, error) {
 	if r.Phase != "" {
 		s.Phase = r.Phase
 	}
-	if r.Members > 0 {
-		s.Members = r.Members
-	}
+	s.Members = max(s.Members, r.Members)
 	if at, there := slices.BinarySearch(s.FencedMembers, r.Member); r.Member != "" && !there {
 		s.FencedMembers = slices.Insert(slices.Clone(s.FencedMembers), at, r.Member)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/restorer"
 	"github.com/etcd-ferry/etcd-ferry/server"
 	"github.com/etcd-ferry/etcd-ferry/server/bootstrap"
-	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
 // memberFlags say which member of which cluster a restored data dir is. They are
@@ -52,15 +50,14 @@ func (f *bootstrapFlags) check() error {
 	return err
 }
 
-// prepare returns what is called before etcd may start. Only then snapshots are
-// opened, so that only then secret keys are needed.
-func (f *bootstrapFlags) prepare(a *archive.Archive, dataDir string, el *server.Election, m *metrics,
-) (func(ctx context.Context, h syncobject.Holder, have string) (string, error), error) {
+// bootstrap returns what looks at the data dir before etcd may start. Only then
+// snapshots are opened, so that only then secret keys are needed.
+func (f *bootstrapFlags) bootstrap(a *archive.Archive, dataDir string, el *server.Election, m *metrics) (*bootstrap.Bootstrap, error) {
 	if err := f.keys.apply(a); err != nil {
 		return nil, err
 	}
 	b := bootstrap.New(a, dataDir)
 	b.Options, b.Accept, b.Bump, b.Log, b.Metrics = f.options, f.accept, f.bump, el.Log, m.bootstrap()
 	b.Members = func() int { return el.Status().Members }
-	return b.Prepare, nil
+	return b, nil
 }

@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/fence"
 	"github.com/etcd-ferry/etcd-ferry/server"
 	"github.com/etcd-ferry/etcd-ferry/store/file"
@@ -32,7 +30,7 @@ func (c *doctorCommand) examineHandOver(ctx context.Context) []finding {
 		found = append(found, unchecked("hand-over: signals", "give --data-dir"), unchecked("state dir: place", "give --data-dir"))
 	} else {
 		found = append(found, examineSignals(c.owner.dataDir))
-		found = append(found, examineStateDir(c.owner.dataDir, c.owner.state())...)
+		found = append(found, c.examineStateDir()...)
 	}
 	if c.store.url == "" {
 		return append(found, unchecked("hand-over: owner", "give --store"), unchecked("hand-over: object", "give --store"))
@@ -66,7 +64,8 @@ func examineSignals(dataDir string) finding {
 }
 
 // examineStateDir looks whether what a restart must remember will be there.
-func examineStateDir(dataDir, stateDir string) []finding {
+func (c *doctorCommand) examineStateDir() []finding {
+	stateDir := c.owner.state()
 	const place, system = "state dir: place", "state dir: filesystem"
 	there, err := existing(stateDir)
 	if err == nil {
@@ -79,16 +78,10 @@ func examineStateDir(dataDir, stateDir string) []finding {
 	if err := file.New(stateDir).Local(); err != nil {
 		return append(found, failed(system, err))
 	}
-	beside, err := existing(filepath.Dir(filepath.Clean(dataDir)))
-	if err != nil {
+	if err := checkBeside(c.owner.dataDir, stateDir); err != nil && c.owner.stateDir == "" {
 		return append(found, failed(system, err))
-	}
-	var own, data unix.Stat_t
-	if err := errors.Join(unix.Stat(there, &own), unix.Stat(beside, &data)); err != nil {
-		return append(found, failed(system, err))
-	}
-	if own.Dev != data.Dev {
-		return append(found, warning(system, fmt.Sprintf("%s is not on the filesystem of %s: make sure that it is there whenever the data dir is", stateDir, beside)))
+	} else if err != nil {
+		return append(found, warning(system, err.Error()))
 	}
 	return append(found, fine(system, "local, and that of the data dir"))
 }

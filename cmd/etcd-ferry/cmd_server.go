@@ -146,9 +146,11 @@ func (c *serverCommand) run(ctx context.Context, e *env) error {
 			el.Pace = 0
 		}
 		el.Backup = func(h syncobject.Holder, located func(string)) server.Backup { return backup(h, located) }
-		if el.Prepare, err = c.boot.prepare(a, c.owner.dataDir, el, m); err != nil {
+		b, err := c.boot.bootstrap(a, c.owner.dataDir, el, m)
+		if err != nil {
 			return err
 		}
+		el.Prepare, el.Check = b.Prepare, b.Check
 		d.Election = el
 	}
 	return d.Run(ctx)

@@ -34,6 +34,8 @@ const (
 	demoBackOff = 200 * time.Millisecond
 	// demoAnswer bounds one question to a server.
 	demoAnswer = 5 * time.Second
+	// demoProbe bounds one question whether an etcd serves.
+	demoProbe = time.Second
 )
 
 // Short times make a short demo. The lease is long beside them, so that a busy
@@ -41,7 +43,7 @@ const (
 var (
 	demoPolling  = []string{"--poll-period=200ms", "--read-timeout=3s"}
 	demoElection = append([]string{
-		"--lease=30s", "--kill-grace=10s", "--kill-budget=15s", "--watchdog=20s", "--heartbeat=1s", "--delta-period=1s",
+		"--lease=60s", "--kill-grace=10s", "--kill-budget=15s", "--watchdog=20s", "--heartbeat=1s", "--delta-period=1s",
 	}, demoPolling...)
 )
 
@@ -178,7 +180,7 @@ func (p *deployment) ask(ctx context.Context, path string, v any) (status int, e
 
 // serves reports whether etcd answers a read.
 func (p *deployment) serves(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, demoPatience)
+	ctx, cancel := context.WithTimeout(ctx, demoProbe)
 	defer cancel()
 	_, err := p.client.Get(ctx, "/")
 	return err == nil

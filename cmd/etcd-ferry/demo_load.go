@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,11 +18,13 @@ const (
 	demoPods    = 14_000
 	demoEvents  = 6_000 // of the continuous integration, to be deleted at once
 	demoWriters = 24
+	demoChunk   = 50   // keys of one transaction, to begin with
 	demoTTL     = 3600 // seconds, of every lease
 	// demoLeaseSteps is how many steps a client does with a lease.
 	demoLeaseSteps = 300
-	// demoPatience is how long a client waits for an answer.
-	demoPatience = time.Second
+	// demoPatience is how long a client waits for an answer. An etcd that has ended
+	// refuses at once; a busy one must not be asked again and again.
+	demoPatience = 15 * time.Second
 	eventsOfCI   = "/registry/events/ci/"
 )
 
@@ -83,15 +86,42 @@ func (l *load) all(ctx context.Context, work func(context.Context, *writer) erro
 func (l *load) fill(ctx context.Context) error {
 	return l.all(ctx, func(ctx context.Context, w *writer) error {
 		lease, err := w.grant(ctx)
-		for i := w.number; err == nil && i < demoPods; i += demoWriters {
-			err = w.put(ctx, pod(i), 0)
+		if err != nil {
+			return err
 		}
-		for i := w.number; err == nil && i < demoEvents; i += demoWriters {
-			err = w.put(ctx, fmt.Sprintf("%sbuild-%05d", eventsOfCI, i), lease)
+		var pods, events []string
+		for i := w.number; i < demoPods; i += demoWriters {
+			pods = append(pods, pod(i))
 		}
-		return err
+		for i := w.number; i < demoEvents; i += demoWriters {
+			events = append(events, event(i))
+		}
+		return errors.Join(w.putAll(ctx, pods, 0), w.putAll(ctx, events, lease))
 	})
 }
+
+// putAll writes keys, many in one transaction.
+func (w *writer) putAll(ctx context.Context, keys []string, lease clientv3.LeaseID) error {
+	for some := range slices.Chunk(keys, demoChunk) {
+		err := w.insist(ctx, func(ctx context.Context, c *clientv3.Client) error {
+			var puts []clientv3.Op
+			for _, key := range some {
+				puts = append(puts, clientv3.OpPut(key, object(key), clientv3.WithLease(lease)))
+			}
+			r, err := c.Txn(ctx).Then(puts...).Commit()
+			if err == nil {
+				w.acknowledged(entry{r.Header.Revision, lease}, some...)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func event(i int) string { return fmt.Sprintf("%sbuild-%05d", eventsOfCI, i) }
 
 func pod(i int) string { return fmt.Sprintf("/registry/pods/team-%02d/app-%05d", i%40, i) }
 
@@ -162,7 +192,7 @@ func (w *writer) put(ctx context.Context, key string, lease clientv3.LeaseID) er
 	return w.insist(ctx, func(ctx context.Context, c *clientv3.Client) error {
 		r, err := c.Put(ctx, key, object(key), clientv3.WithLease(lease))
 		if err == nil {
-			w.acknowledged(key, entry{r.Header.Revision, lease})
+			w.acknowledged(entry{r.Header.Revision, lease}, key)
 		}
 		return err
 	})
@@ -185,7 +215,7 @@ func (w *writer) create(ctx context.Context, key string) error {
 			}
 			revision = there.ModRevision
 		}
-		w.acknowledged(key, entry{revision, 0})
+		w.acknowledged(entry{revision, 0}, key)
 		return nil
 	})
 }
@@ -194,27 +224,30 @@ func (w *writer) remove(ctx context.Context, key string) error {
 	return w.insist(ctx, func(ctx context.Context, c *clientv3.Client) error {
 		_, err := c.Delete(ctx, key)
 		if err == nil {
-			w.acknowledged(key, entry{})
+			w.acknowledged(entry{}, key)
 		}
 		return err
 	})
 }
 
-func (w *writer) acknowledged(key string, e entry) {
+// acknowledged writes into the book what became of one key, or of several.
+func (w *writer) acknowledged(e entry, keys ...string) {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.book[key] = e
-	w.count(w.at, now)
+	for _, key := range keys {
+		w.book[key] = e
+	}
+	w.count(w.at, int64(len(keys)), now)
 }
 
-// count counts one more write. The caller holds mu.
-func (l *load) count(at int, now time.Time) {
+// count counts n more writes. The caller holds mu.
+func (l *load) count(at int, n int64, now time.Time) {
 	a := &l.by[at]
 	if a.writes == 0 {
 		a.first = now
 	}
-	a.writes++
+	a.writes += n
 	a.last = now
 }
 
@@ -228,9 +261,9 @@ func (l *load) removeEvents(ctx context.Context) (revision, keys int64, err erro
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range demoEvents {
-		l.book[fmt.Sprintf("%sbuild-%05d", eventsOfCI, i)] = entry{}
+		l.book[event(i)] = entry{}
 	}
-	l.count(sourceEtcd, time.Now())
+	l.count(sourceEtcd, 1, time.Now())
 	return r.Header.Revision, r.Deleted, nil
 }
 

@@ -75,7 +75,7 @@ func (s *story) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tell("%s keys were written, and %s of them deleted in one revision", count(s.load.acknowledgedBy(sourceEtcd).writes-1), count(keys))
+	s.tell("%s keys were written, and %s of them deleted in one revision", count(demoPods+demoEvents), count(keys))
 	if _, err := s.a.client.Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
 		return fmt.Errorf("compact: %w", err)
 	}
@@ -137,7 +137,7 @@ func (s *story) backedUp(ctx context.Context) error {
 			deltas++
 		}
 	}
-	s.tell("A has acknowledged %s writes. Its container has %d full snapshots and %d deltas, together %s",
+	s.tell("A has acknowledged %s writes. In its container are %d full and %d delta snapshots of it, together %s",
 		count(s.load.acknowledgedBy(sourceEtcd).writes), fulls, deltas, bytesize(bytes))
 	return nil
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
@@ -28,7 +30,7 @@ func (f *electionFlags) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&f.owner, "owner-id", "",
 		"`name` of this deployment, another one for each: takes part in owner election, and lets etcd run only as the owner of the store")
 	fs.StringVar(&f.dataDir, "data-dir", "", "etcd's data `dir`; needed with --owner-id")
-	fs.StringVar(&f.stateDir, "state-dir", "", "`dir` for what a restart must remember; default: the data dir with .ferry appended")
+	fs.StringVar(&f.stateDir, "state-dir", "", "`dir` for what a restart must remember; default: the data dir with .ferry appended, if that is on its volume")
 	fs.BoolVar(&f.implicit, "implicit-fencing", true,
 		"stop etcd when the store could not be read for a lease; without it a destination needs --force to go on without this one")
 	fs.DurationVar(&f.timing.Poll, "poll-period", f.timing.Poll, "time between two reads of the sync object")
@@ -71,6 +73,12 @@ func (f *electionFlags) check() error {
 func (f *electionFlags) election(
 	ctx context.Context, e *etcdFlags, s store.Store, a *archive.Archive, log *slog.Logger,
 ) (*server.Election, func(), error) {
+	stateDir := f.state()
+	if f.stateDir == "" {
+		if err := checkBeside(f.dataDir, stateDir); err != nil {
+			return nil, nil, err
+		}
+	}
 	own := e.config
 	own.Endpoints = own.Endpoints[:1]
 	beside, err := etcd.Dial(ctx, own)
@@ -81,9 +89,8 @@ func (f *electionFlags) election(
 	if err != nil {
 		return nil, nil, errors.Join(err, beside.Close())
 	}
-	stateDir := f.state()
 	m := server.NewLocalMember(f.dataDir, beside, cluster)
-	m.WorkDir, m.Grace, m.KillWait = filepath.Join(stateDir, "work"), f.timing.Grace, f.timing.Kill-f.timing.Grace
+	m.WorkDir, m.Grace, m.KillWait = filepath.Join(stateDir, server.WorkFolder), f.timing.Grace, f.timing.Kill-f.timing.Grace
 	m.Log = log
 	el := server.NewElection(m, s, a)
 	el.Log = log
@@ -91,6 +98,27 @@ func (f *electionFlags) election(
 	el.Timing.Tick = min(el.Timing.Tick, f.timing.Lease/ticksOfLease)
 	el.Tool = buildVersion()
 	return el, func() { _ = errors.Join(beside.Close(), cluster.Close()) }, nil
+}
+
+// checkBeside makes sure that stateDir goes and comes with the data dir.
+func checkBeside(dataDir, stateDir string) error {
+	data, err := existing(dataDir)
+	if err != nil {
+		return err
+	}
+	state, err := existing(stateDir)
+	if err != nil {
+		return err
+	}
+	var own, beside unix.Stat_t
+	if err := errors.Join(unix.Stat(data, &own), unix.Stat(state, &beside)); err != nil {
+		return fmt.Errorf("look at the filesystems of %s and %s: %w", dataDir, stateDir, err)
+	}
+	if own.Dev != beside.Dev {
+		return fmt.Errorf("the state dir %s is not on the volume of %s, and a restart without it forgets who may serve: "+
+			"mount the volume one level above the data dir, or give a --state-dir that is there whenever the data dir is", stateDir, dataDir)
+	}
+	return nil
 }
 
 // ticksOfLease is how often at least a lease is looked at.

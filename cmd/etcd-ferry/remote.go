@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -50,8 +51,15 @@ func (f *remoteFlags) check() error {
 		return fmt.Errorf("--server %q: want http://HOST:PORT, https://HOST:PORT or unix:///PATH", f.server)
 	case (f.cert == "") != (f.key == ""):
 		return errors.New("--cert and --key go together")
+	case f.tokenFile != "" && u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return fmt.Errorf("--server %q: the token would go over the network for everybody to read: use https", f.server)
 	}
 	return nil
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
 // remote is a server that can be called.

@@ -51,7 +51,7 @@ type outcome struct {
 }
 
 // SettleAdoption says how an adoption has ended. It may be repeated; that it has
-// ended otherwise is an error, which wraps fs.ErrExist.
+// ended otherwise is ErrSettled.
 func (a *Archive) SettleAdoption(ctx context.Context, operationID string, o AdoptionOutcome) error {
 	created, err := a.createAdoption(ctx, operationID, outcomeName, outcome{AdoptionVersion, operationID, o})
 	if err != nil || created {
@@ -62,7 +62,7 @@ func (a *Archive) SettleAdoption(ctx context.Context, operationID string, o Adop
 		return err
 	}
 	if there.Outcome != o {
-		return fmt.Errorf("adoption %s is %s, it cannot be %s: %w", operationID, there.Outcome, o, fs.ErrExist)
+		return fmt.Errorf("adoption %s is %s, it cannot be %s: %w", operationID, there.Outcome, o, ErrSettled)
 	}
 	return nil
 }

@@ -38,6 +38,9 @@ const (
 // neither committed nor withdrawn: nothing may be restored from it until then.
 var ErrAdopting = errors.New("an adoption is in progress")
 
+// ErrSettled is wrapped when an adoption has ended otherwise than it is to end.
+var ErrSettled = errors.New("the adoption is settled already")
+
 // Adoption says which snapshots a container was handed, from whom, and who serves
 // them from now on. The set is exact: whoever restores it restores these items and
 // nothing else, see AdoptedChain.

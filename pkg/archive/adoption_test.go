@@ -77,7 +77,7 @@ func TestAdoptionGoesFromBegunToCommitted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.SettleAdoption(ctx, "op-1", archive.AdoptionWithdrawn); !errors.Is(err, fs.ErrExist) {
+	if err := a.SettleAdoption(ctx, "op-1", archive.AdoptionWithdrawn); !errors.Is(err, archive.ErrSettled) {
 		t.Errorf("withdrawn after it was committed: %v", err)
 	}
 	if got, err := current(); err != nil || !reflect.DeepEqual(got, ad) {

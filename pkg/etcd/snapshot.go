@@ -12,6 +12,10 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
 )
 
 // ErrTrailer says that a snapshot stream does not end with the sha256 of what
@@ -48,7 +52,8 @@ func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	pieces := &pieceReader{cancel: cancel}
-	pieces.stream, err = etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Snapshot(ctx, &etcdserverpb.SnapshotRequest{}, anySize)
+	pieces.stream, err = etcdserverpb.NewMaintenanceClient(client.ActiveConnection()).Snapshot(ctx, &etcdserverpb.SnapshotRequest{}, anySize,
+		grpc.ForceCodecV2(snapshotCodec()))
 	if err == nil {
 		err = pieces.next() // once the first piece has arrived, the content is fixed
 	}
@@ -57,6 +62,25 @@ func (c *Client) Snapshot(ctx context.Context) (*Snapshot, error) {
 		return nil, fmt.Errorf("etcd at %s: snapshot: %w", c.Endpoint(), explain(rpctypes.Error(err)))
 	}
 	return &Snapshot{StorageVersion: pieces.version, trailerReader: newTrailerReader(pieces)}, nil
+}
+
+// codec is gRPC's for protocol buffers, with other buffers: the pieces of a
+// snapshot are a little longer than 32 KiB, for which gRPC's own takes one of
+// 1 MiB, and clears all of that for every piece.
+type codec struct {
+	encoding.CodecV2
+	buffers mem.BufferPool
+}
+
+func snapshotCodec() codec {
+	return codec{encoding.GetCodecV2(proto.Name), mem.NewTieredBufferPool(64<<10, 1<<20)}
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	message := data.MaterializeToBuffer(c.buffers)
+	defer message.Free()
+	return c.CodecV2.Unmarshal(mem.BufferSlice{message}, v)
 }
 
 // pieceReader reads a snapshot stream, without the goroutine and the pipe of

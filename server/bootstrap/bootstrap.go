@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strings"
@@ -97,6 +98,20 @@ func (b *Bootstrap) Prepare(ctx context.Context, holder syncobject.Holder, have 
 	return f.result(d), nil
 }
 
+// Check returns nil if Prepare would let etcd go on with the data dir as it is. It
+// changes nothing; else it is as Prepare.
+func (b *Bootstrap) Check(ctx context.Context, holder syncobject.Holder, have string) error {
+	f, err := b.gather(ctx, holder, have)
+	if err != nil {
+		return err
+	}
+	d, err := f.decide()
+	if err == nil && d.deed != Keep {
+		err = errors.New(d.why)
+	}
+	return err
+}
+
 func (b *Bootstrap) gather(ctx context.Context, holder syncobject.Holder, have string) (f facts, err error) {
 	f = facts{holder: holder, have: have, accept: b.Accept, member: cmp.Or(b.Options.Name, restorer.DefaultName)}
 	if f.disk, err = lookAt(b.dataDir); err != nil {
@@ -104,6 +119,9 @@ func (b *Bootstrap) gather(ctx context.Context, holder syncobject.Holder, have s
 	}
 	if f.stored, err = readContainer(ctx, b.archive); err != nil {
 		return f, err
+	}
+	if ad := f.stored.adoption; ad != nil && ad.Owner.ID == holder.ID && ad.Owner.Epoch > holder.Epoch {
+		f.holder.Epoch, f.holder.Lineage = ad.Owner.Epoch, ad.Owner.Lineage // owner.json was read before
 	}
 	f.configured = max(1, strings.Count(b.Options.InitialCluster, "="))
 	f.members = max(f.configured, f.disk.state.Members)
@@ -113,14 +131,34 @@ func (b *Bootstrap) gather(ctx context.Context, holder syncobject.Holder, have s
 	return f, nil
 }
 
-// mark makes known that this member is about to be let in.
+// mark makes known that this member is about to be let in. A copy into this
+// container, which writes that it has begun and then looks for the mark, may have
+// begun meanwhile: it is looked for after the mark, so at least one of the two
+// yields.
 func (b *Bootstrap) mark(ctx context.Context, f facts) error {
 	if slices.Contains(f.stored.serving, f.member) {
 		return nil
 	}
-	return b.archive.MarkServing(ctx, archive.Serving{
+	err := b.archive.MarkServing(ctx, archive.Serving{
 		OperationID: f.stored.operation(), Member: f.member, Owner: f.holder.ID, Time: time.Now(),
 	})
+	if err != nil {
+		return err
+	}
+	adoptions, err := b.archive.Adoptions(ctx)
+	if err != nil {
+		return err
+	}
+	current, err := adoptions.Current()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && f.stored.adoption == nil:
+		return nil
+	case err != nil:
+		return fmt.Errorf("the container has just begun to be handed over to here: %w", err)
+	case current.OperationID != f.stored.operation():
+		return fmt.Errorf("the container has just been handed over to here: %w: operation %s", archive.ErrAdopting, current.OperationID)
+	}
+	return nil
 }
 
 // result returns the lineage that the data dir is of after d. What the holder has

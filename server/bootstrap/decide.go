@@ -85,6 +85,7 @@ func (f facts) stale() (string, bool) {
 	}
 	origin := f.disk.origin
 	switch {
+	case origin.ClusterID != "" && origin.OperationID == s.adoption.OperationID: // whatever its snapshots say
 	case old(f.own()):
 		return fmt.Sprintf("the data is of cluster %s, whose snapshots are from before the hand-over to here", f.disk.cluster()), true
 	case origin.ClusterID != "":

@@ -97,7 +97,7 @@ func (s *site) election(t *testing.T) *server.Election {
 	el.ID, el.StateDir = second.ID, filepath.Join(filepath.Dir(s.dataDir), "state")
 	el.Timing.Poll, el.Timing.Read, el.Timing.Release = 200*time.Millisecond, 2*time.Second, time.Second
 	el.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
-	el.Prepare = s.Prepare
+	el.Prepare, el.Check = s.Prepare, s.Check
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := el.Begin(ctx); err != nil {
 		t.Fatal(err)

@@ -2,13 +2,18 @@ package cloud
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // However big an object is, its parts are enough, and none is too big.
@@ -41,14 +46,14 @@ func TestPartsGrow(t *testing.T) {
 
 // source returns a source whose parts double with each.
 func source(r io.Reader) *Source {
-	return &Source{r: r, parallel: 3, size: func(number int) int64 { return 100 << number }}
+	return &Source{r: r, parallel: 3, budget: newBudget(3), size: func(number int) int64 { return 100 << number }}
 }
 
 func TestParts(t *testing.T) {
 	want := make([]byte, 100+200+400+7)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(want)
 	s := source(iotest.OneByteReader(bytes.NewReader(want)))
-	if whole, err := s.start(10, 100); whole || err != nil {
+	if whole, err := s.start(t.Context(), 10, 100); whole || err != nil {
 		t.Fatal(whole, err)
 	}
 	var mu sync.Mutex
@@ -68,7 +73,7 @@ func TestParts(t *testing.T) {
 func TestPartsFail(t *testing.T) {
 	broken := errors.New("broken on purpose")
 	s := source(rand.NewChaCha8([32]byte{})) // never ends
-	if _, err := s.start(100, 100); err != nil {
+	if _, err := s.start(t.Context(), 100, 100); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Parts(t.Context(), func(number int, _ []byte) error {
@@ -80,10 +85,56 @@ func TestPartsFail(t *testing.T) {
 		t.Errorf("error is %v", err)
 	}
 	s = source(io.MultiReader(bytes.NewReader(make([]byte, 150)), iotest.ErrReader(broken)))
-	if _, err := s.start(100, 100); err != nil {
+	if _, err := s.start(t.Context(), 100, 100); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Parts(t.Context(), func(int, []byte) error { return nil }); !errors.As(err, new(sourceError)) || !errors.Is(err, broken) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// However many creates there are, their parts share one budget, and all of them
+// end although it is smaller than what they would take.
+func TestPartsShareABudget(t *testing.T) {
+	const creates, together = 8, 3
+	shared := newBudget(together)
+	var held, most atomic.Int64
+	var g errgroup.Group
+	for range creates {
+		g.Go(func() error {
+			s := source(bytes.NewReader(make([]byte, 1000)))
+			s.budget = shared
+			defer s.end()
+			if _, err := s.start(t.Context(), 10, 100); err != nil {
+				return err
+			}
+			_, err := s.Parts(t.Context(), func(int, []byte) error {
+				most.Store(max(most.Load(), held.Add(1)))
+				defer held.Add(-1)
+				runtime.Gosched()
+				return nil
+			})
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if most.Load() > together || len(shared.parts) != 0 {
+		t.Errorf("%d parts at once, %d left", most.Load(), len(shared.parts))
+	}
+}
+
+// Who waits for memory stops when its context ends.
+func TestBudgetObeysContext(t *testing.T) {
+	b := newBudget(1)
+	if _, err := b.take(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	gone := errors.New("gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	if _, err := b.take(ctx); !errors.Is(err, gone) {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
@@ -49,13 +50,21 @@ func (d *driver) Upload(ctx context.Context, w cloud.Write, src *cloud.Source) (
 			out, err := u.client(ctx).UploadPart(ctx, &s3.UploadPartInput{
 				Bucket: &u.cfg.Bucket, Key: &u.name, UploadId: u.id, PartNumber: partNumber(number),
 				Body: bytes.NewReader(data), ContentMD5: u.md5(data),
-			}, repeat)
+			}, repeat, unsigned)
 			if err != nil {
 				return err
 			}
 			return u.add(number, out.ETag)
 		})
 	})
+}
+
+// unsigned leaves the content of a part out of the signature of its request, and
+// so spares both sides a SHA-256 of it. Who can change what is on its way could
+// also keep it and answer in the server's place, if there is no TLS; either way
+// an object counts only after all of it was read back, see package archive.
+func unsigned(o *s3.Options) {
+	o.APIOptions = append(o.APIOptions, v4.SwapComputePayloadSHA256ForUnsignedPayloadMiddleware)
 }
 
 // client returns a client with the credentials of the moment: an upload can last

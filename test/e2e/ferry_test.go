@@ -61,7 +61,7 @@ func ferryWith(t *testing.T, environ []string, args ...string) outcome {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
-		t.Fatalf("etcd-ferry %s: %v", strings.Join(args, " "), errors.Join(err, ctx.Err()))
+		t.Fatalf("etcd-ferry %s: %v\n%s%s", strings.Join(args, " "), errors.Join(err, ctx.Err()), stdout.String(), stderr.String())
 	}
 	return outcome{strings.Join(args, " "), cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }

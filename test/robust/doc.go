@@ -2,4 +2,54 @@
 // whether anything was lost: the sidecar is killed at random moments, the store
 // fails, etcd restarts. What must hold is checked after every blow, and at the
 // end a restore must have the hash of the etcd it came from.
+//
+// # What a hand-over must survive
+//
+// The rows, and the tests of them. Those without a folder are in
+// test/robust/rows: real processes, with clients that write all the time.
+//
+//	 1 initiated while idle          TestRow01InitiateIdle
+//	 2 writers on old connections    TestRow02And03WritersThatIgnoreReadiness
+//	 3 writers that dial anew        TestRow02And03WritersThatIgnoreReadiness
+//	 4 etcd is restarted at once     TestRow04RestartedEtcdWaitsInTheGate, TestEtcdStartedByHand
+//	 5 wrapper behind the gate       TestRow05WrapperBetweenGateAndEtcd
+//	 6 etcd deaf to SIGTERM          TestRow06DeafEtcd
+//	 7 fifty initiates               TestRow07ManyInitiates
+//	 8 who may initiate              TestRow08WhoMayInitiate; server: TestWhoMayChangeSomething
+//	 9 status at every phase         TestRow09Status; server: TestCopyopOverHTTP
+//	10 bare GEP-7 object             TestRow10BareObject; server: TestBareObjectIsAHandOver
+//	11 upload longer than W          TestRow11UploadLongerThanW; copier: TestHeartbeatsProlongTheWait
+//	12 Ready against a force         syncobject: TestPublishAgainstForce; copier: TestForceRacingWithReady
+//	13 lost answers                  syncobject, server: TestLostAnswers
+//	14 409, 412, 404                 syncobject: TestUpdateAfterSomebodyElse, TestUpdateOfAVanishedObject
+//	15 two destinations              TestRow15TwoDestinations; copier: TestTwoDestinationsAtOnce
+//	16 abort                         TestRow16Abort; server: TestAbortWhileFenced
+//	17 reclaim against commit        TestRow17ReclaimBeforeCommit, TestRow17ReclaimAfterCommit;
+//	                                 syncobject: TestReclaimAgainstCommit; copier: TestReclaimRacingWithCommit
+//	18 unfit and locked stores       TestRow18UnfitStores; store: TestProbeOfUnfitStores, TestProbeOfALockedStore
+//	19 source cut off                TestRow19CutForLessThanALease, TestRow19CutForLongerThanALease
+//	20 forced                        TestRow20And21ForcedAndBack
+//	21 back after the force          TestRow20And21ForcedAndBack; server: TestSourceThatReturnsAfterAForceFilesLate
+//	22 back before W                 TestRow22SourceReturnsBeforeW
+//	23 W below the bound             TestRow23WBelowTheBound; copier: TestWaitBelowTheBound
+//	24 clocks                        server: TestLeaseIsOverByEitherClock
+//	25 the machine sleeps            server: TestSleepOfTheMachineIsFencedBeforeAnythingElse
+//	26 slow reads                    server: TestSlowReadsDoNotStretchTheLease
+//	27 what is no absence            TestRow27NeverAbsent; server: TestWhatIsNoAbsenceRenewsNothing
+//	29 sidecar killed at each call   server: TestCrashAtEachCall
+//	30 ... while the store is down   TestRow30SidecarKilledWhileTheStoreIsDown; server: TestRestartContinuesUntilTheDeadline
+//	31 reboot                        server: TestRebootVoidsTheLease
+//	32 destination killed            copier: TestCrashAtEveryWrite
+//	34 sidecar killed anywhere       test/robust: TestSidecarKilledAnywhere
+//	35 three members                 TestRow35ThreeMembers, TestNothingIsLost; server: TestHandOverOfARealCluster
+//	36 leader's sidecar is silent    server: TestOthersWaitForTheLeader
+//	37 no quorum                     server: TestWithoutQuorumThereIsNoFinalSnapshot
+//	38 hibernated, woken             TestRow38Hibernated, TestRow38WakeUpAgainstTakeOver
+//	40 back and forth                TestRow40BackAndForth; copier, syncobject: TestBackAndForth
+//	41 damaged copies                copier: TestDamagedCopyIsMadeAgain, TestDamagedSetIsNeverCommitted
+//	43 versions of etcd              TestNothingIsLost; restorer: TestPlanVersions
+//	45 secrets                       test/e2e: TestCanary
+//	46 others named etcd             TestRow46OthersNamedEtcd; pkg/etcd/fence: TestNotOurs, TestReusedID, TestOtherUser
+//
+// The watchdog of a sidecar that stands still is TestWatchdog.
 package robust

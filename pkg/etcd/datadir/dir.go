@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	// ErrMembers is wrapped if the member is not the only one of its cluster:
-	// what its cluster has committed cannot be told from one data dir.
+	// ErrMembers is wrapped if the member is not the only one of its cluster, see
+	// MembersError: what it has committed cannot be told from one data dir.
 	ErrMembers = errors.New("a cluster of several members cannot be read from the data dir of one")
 	// ErrIncomplete is wrapped if the WAL does not lead on from the database.
 	ErrIncomplete = errors.New("the WAL does not continue the database")
@@ -24,6 +24,14 @@ var (
 	// finished it, the database as it is has no comparable hash.
 	ErrNoHash = errors.New("a compaction is unfinished, so the database has no hash that can be compared")
 )
+
+// MembersError tells how many members a cluster has that has several.
+type MembersError struct{ Members int } // learners included
+
+func (e *MembersError) Error() string { return fmt.Sprintf("%v: there are %d", ErrMembers, e.Members) }
+
+// Unwrap returns ErrMembers.
+func (e *MembersError) Unwrap() error { return ErrMembers }
 
 // smallest is less than any database has: bbolt begins one with four pages.
 const smallest = 4096 // bytes

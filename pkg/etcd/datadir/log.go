@@ -87,7 +87,7 @@ func (l *log) fill(metadata []byte, entries []*raftpb.Entry, db *database) error
 // alone returns an error unless the log is all that its cluster has.
 func (l *log) alone() error {
 	if len(l.members) > 1 {
-		return fmt.Errorf("WAL: %w: there are %d", ErrMembers, len(l.members))
+		return fmt.Errorf("WAL: %w", &MembersError{len(l.members)})
 	}
 	return nil
 }

@@ -13,6 +13,16 @@ import (
 
 const scratchPrefix = "etcd-ferry-replay-"
 
+// Sweep removes from workDir the copies of a process that was killed before it
+// could. Nobody else may work there.
+func Sweep(workDir string) error {
+	left, err := filepath.Glob(filepath.Join(workDir, scratchPrefix+"*"))
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
+
 // replay opens a copy of the database at path, in a new folder in workDir, to
 // which the missing entries of the WAL have been applied.
 func replay(ctx context.Context, path string, l *log, workDir string) (db *database, err error) {

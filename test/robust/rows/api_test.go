@@ -109,7 +109,7 @@ type job struct {
 
 func begin(t *testing.T, args ...string) *job {
 	t.Helper()
-	j := &job{t: t, line: strings.Join(args, " "), cmd: exec.Command(binary, args...)} //nolint:noctx // it is stopped at the end
+	j := &job{t: t, line: strings.Join(args, " "), cmd: exec.Command(binary, args...)}
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	var err error
 	if j.process, err = proc.Start(j.cmd); err != nil {

@@ -156,7 +156,9 @@ func TestRow17ReclaimAfterCommit(t *testing.T) {
 // TestRow38Hibernated: a source that has released its container is not waited for.
 func TestRow38Hibernated(t *testing.T) {
 	t.Parallel()
-	a := deploy(t, "a", newFolder(t)).ready()
+	a := deploy(t, "a", newFolder(t), func(d *deployment) { // as long as the kubelet allows
+		d.Flags = []string{"--kill-grace=20s", "--kill-budget=25s", "--release-timeout=28s"}
+	}).ready()
 	onA := writeTo(t, a)
 	onA.more(t, 1_000)
 	a.stop()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,11 +52,14 @@ var (
 	}
 )
 
-// Of hasty.
-const (
-	hasteLease = 3 * time.Second
-	hasteKill  = 3 * time.Second
-)
+// hasteLease is that of hasty.
+const hasteLease = 3 * time.Second
+
+// killBudget is given where a test asserts that etcd is dead by then: how much it
+// is does not change when etcd is killed.
+const killBudget = 15 * time.Second
+
+func withKillBudget(d *deployment) { d.Flags = append(d.Flags, "--kill-budget="+killBudget.String()) }
 
 // deployment is an etcd cluster as it is deployed: a pod for each member, with
 // etcd behind a gate and a sidecar. The exported fields are set before start.
@@ -125,7 +129,7 @@ func (m *member) start(d *deployment) {
 	readiness.URL, liveness.URL = m.url("/healthz"), m.url("/livez/etcd")
 	readiness.Failures = 1
 	m.Pod = kubelet.Run(d.t,
-		kubelet.Container{Name: "etcd", Command: d.etcdCommand(m), Readiness: readiness, Liveness: liveness, Env: []string{"GOMAXPROCS=2"}},
+		kubelet.Container{Name: "etcd", Command: d.etcdCommand(m), Readiness: readiness, Liveness: liveness},
 		kubelet.Container{Name: "sidecar", Command: d.sidecarCommand(m)},
 	)
 	d.t.Cleanup(m.Crash) // an orderly end would take its time
@@ -207,13 +211,21 @@ func (m *member) listens() bool {
 
 func (m *member) url(path string) string { return "http://" + m.http + path }
 
+// ports are handed out one after the other, so that no two tests get the same one:
+// a member that is down has nothing to hold its ports with.
+var ports = func() *atomic.Int64 {
+	next := new(atomic.Int64)
+	next.Store(10_000 + rand.Int64N(15_000))
+	return next
+}()
+
 // freeAddress returns an address that is free now and that the kernel does not
 // hand out by itself, so that a server finds it free again whenever it is
 // restarted.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	for range 100 {
-		address := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.N(20_000))
+	for range 1_000 {
+		address := fmt.Sprintf("127.0.0.1:%d", ports.Add(1))
 		l, err := net.Listen("tcp", address)
 		if err == nil {
 			_ = l.Close()

@@ -53,12 +53,13 @@ func TestEtcdStartedByHand(t *testing.T) {
 	onA.refused(t)
 	before := len(onA.acked())
 	command := a.etcdCommand(m)
-	hand, err := proc.Start(exec.Command(command[5], command[6:]...)) //nolint:noctx // it is killed at the end
+	hand, err := proc.Start(exec.Command(command[5], command[6:]...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(hand.Kill)
-	onA.refused(t) // each of them has waited in vain for long enough
+	eventually(t, "it listens", m.listens) // and there it stays: the kernel takes connections for it
+	onA.refused(t)
 	if n := len(onA.acked()); n > before {
 		t.Errorf("it has acknowledged %d writes", n-before)
 	}
@@ -144,7 +145,7 @@ func TestRow30SidecarKilledWhileTheStoreIsDown(t *testing.T) {
 	const lease = 12 * time.Second
 	net := newNetwork(t)
 	across, line := net.bucket(t).through()
-	a := deploy(t, "a", across, hastily, func(d *deployment) { d.Flags = []string{"--lease=" + lease.String()} }).ready()
+	a := deploy(t, "a", across, hastily, withKillBudget, func(d *deployment) { d.Flags = append(d.Flags, "--lease="+lease.String()) }).ready()
 	m := a.members[0]
 	onA := writeTo(t, a)
 	onA.more(t, 300)
@@ -160,7 +161,7 @@ func TestRow30SidecarKilledWhileTheStoreIsDown(t *testing.T) {
 	}
 	onA.more(t, 50)
 	eventually(t, "etcd is dead", func() bool { return m.etcd() == 0 })
-	onA.wantNothingAfter(t, cut.Add(lease+hasteKill))
+	onA.wantNothingAfter(t, cut.Add(lease+killBudget))
 	a.until(server.SelfFenced)
 	a.wantDown()
 	heal()

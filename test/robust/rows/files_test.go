@@ -39,7 +39,7 @@ func startDecoy(t *testing.T) *proc.Process {
 	if err := os.WriteFile(path, program, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p, err := proc.Start(exec.Command(path, "gate", "--server=http://127.0.0.1:1", "--", "true")) //nolint:noctx // it is killed at the end
+	p, err := proc.Start(exec.Command(path, "gate", "--server=http://127.0.0.1:1", "--", "true"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,11 @@
 package rows
 
 import (
-	"strconv"
 	"testing"
 
 	"github.com/etcd-ferry/etcd-ferry/server"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
-
-func itoa(i int) string { return strconv.Itoa(i) }
 
 func TestRow01InitiateIdle(t *testing.T) {
 	t.Parallel()

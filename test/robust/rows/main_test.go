@@ -40,7 +40,7 @@ func buildAndRun(m *testing.M) int {
 }
 
 // patience is how long anything may take that must happen in the end.
-const patience = 2 * time.Minute
+const patience = 4 * time.Minute
 
 // eventually waits until something holds.
 func eventually(t *testing.T, what string, holds func() bool) {

@@ -54,7 +54,7 @@ func TestRow19CutForLongerThanALease(t *testing.T) {
 	t.Parallel()
 	net := newNetwork(t)
 	across, line := net.bucket(t).through()
-	a := deploy(t, "a", across, hastily).ready()
+	a := deploy(t, "a", across, hastily, withKillBudget).ready()
 	m := a.members[0]
 	onA := writeTo(t, a)
 	onA.more(t, 500)
@@ -62,7 +62,7 @@ func TestRow19CutForLongerThanALease(t *testing.T) {
 	heal := net.cut(t, line)
 	a.until(server.SelfFenced)
 	eventually(t, "etcd is dead", func() bool { return m.etcd() == 0 })
-	onA.wantNothingAfter(t, cut.Add(hasteLease+hasteKill))
+	onA.wantNothingAfter(t, cut.Add(hasteLease+killBudget))
 	onA.refused(t)
 	if status, _ := ask(t, http.MethodGet, m.url("/healthz")); status != http.StatusServiceUnavailable {
 		t.Errorf("self-fenced, and /healthz answers %d", status)

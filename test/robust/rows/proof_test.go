@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,27 +21,19 @@ func (d *deployment) takeOver() *deployment {
 	return d.ready()
 }
 
-// wantDown fails if anybody answers clients of the deployment, or if an etcd of
-// it runs.
+// wantDown waits until no etcd of the deployment runs, nobody answers its clients
+// and its readiness probes fail.
 func (d *deployment) wantDown() {
 	d.t.Helper()
 	for _, m := range d.members {
-		if m.listens() {
-			d.t.Errorf("%s answers clients", m.name)
-		}
-		if m.Ready("etcd") {
-			d.t.Errorf("%s is ready", m.name)
-		}
-		if pid := m.etcd(); pid != 0 {
-			d.t.Errorf("%s runs, process %d", m.name, pid)
-		}
+		eventually(d.t, m.name+" is down", func() bool { return m.etcd() == 0 && !m.listens() && !m.Ready("etcd") })
 	}
 }
 
 // etcd is the process id of the member's etcd, 0 if it does not run.
 func (m *member) etcd() int {
 	for _, pid := range m.PIDs("etcd") {
-		if exe, err := os.Readlink(filepath.Join("/proc", itoa(pid), "exe")); err == nil && filepath.Base(exe) == "etcd" {
+		if exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && filepath.Base(exe) == "etcd" {
 			return pid
 		}
 	}

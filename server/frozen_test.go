@@ -1,0 +1,185 @@
+package server
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/datadir"
+	"github.com/etcd-ferry/etcd-ferry/store/storetest"
+	"github.com/etcd-ferry/etcd-ferry/syncobject"
+)
+
+// thawed is what an operator, or another member's sidecar, does to a cluster.
+func thawed(m *fakeMember) { m.frozen = 0 }
+
+func TestThawedByOthersIsFencedWithoutALease(t *testing.T) {
+	inCluster(t, true, func(t *testing.T, w *world) {
+		w.member.set(func(m *fakeMember) { m.takes = 3 * time.Hour })
+		w.change(claimed)
+		w.wait(Snapshotting)
+		w.faults.set(cut)
+		cutAt := time.Now()
+		sleep(t.Context(), time.Hour) // it is frozen: the lease does not matter
+		if err := w.Watchdog(); err != nil || w.member.seen().fences != 0 {
+			t.Fatalf("watchdog %v, %d fences", err, w.member.seen().fences)
+		}
+		w.change(func(o syncobject.Object) (syncobject.Object, error) { return o.Abort(1, "test", time.Now()) })
+		w.member.set(thawed)
+		w.change(claimed)
+		sleep(t.Context(), 2*w.Timing.Tick)
+		w.shutNow()
+		if s := w.Status(); s.Role != SelfFenced {
+			t.Errorf("%v after the cut: %+v", time.Since(cutAt), s)
+		}
+		w.faults.set(nil)
+		w.member.set(func(m *fakeMember) { m.takes = 0 })
+		w.wait(Ceded)
+		if o := w.object(); o.Generation != 2 || o.Decision.By != syncobject.Source {
+			t.Errorf("object %+v", o)
+		}
+	})
+}
+
+func TestFrozenClusterThatCannotBeAskedIsFencedSoon(t *testing.T) {
+	for name, down := range map[string]time.Duration{"an election": DefaultTiming().Read - 2*DefaultTiming().Tick, "for good": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, true, func(t *testing.T, w *world) {
+				w.member.set(func(m *fakeMember) { m.takes = time.Hour })
+				w.change(claimed)
+				w.wait(Snapshotting)
+				sleep(t.Context(), 2*w.Timing.Lease)
+				w.faults.set(cut)
+				w.member.set(func(m *fakeMember) { m.quorum = errors.New("no leader") })
+				sleep(t.Context(), min(down, w.Timing.Read+2*w.Timing.Tick))
+				w.member.set(func(m *fakeMember) { m.quorum = nil })
+				if down < w.Timing.Read {
+					sleep(t.Context(), time.Minute)
+					if w.Watchdog() != nil || w.member.seen().fences != 0 {
+						t.Errorf("watchdog %v, %d fences", w.Watchdog(), w.member.seen().fences)
+					}
+					return
+				}
+				sleep(t.Context(), w.Timing.Tick)
+				w.shutNow()
+			})
+		})
+	}
+}
+
+func TestWatchdogDoesNotBelieveInAFrozenClusterForEver(t *testing.T) {
+	inCluster(t, true, func(t *testing.T, w *world) {
+		w.member.set(func(m *fakeMember) { m.takes = time.Hour })
+		w.change(claimed)
+		w.wait(Snapshotting)
+		w.clock.jump(w.Timing.Lease, w.Timing.Lease) // nobody has looked meanwhile
+		if w.Watchdog() == nil {
+			t.Error("the watchdog lets an etcd run that may be thawed")
+		}
+	})
+}
+
+func TestWatchdogLetsFollowersWaitForTheFreeze(t *testing.T) {
+	inCluster(t, false, func(t *testing.T, w *world) {
+		w.change(claimed)
+		w.wait(Fencing)
+		if err := w.Watchdog(); err != nil {
+			t.Error(err)
+		}
+		if w.admit(myself(t)) == nil || w.Ready(t.Context()) == nil {
+			t.Error("the gate is open")
+		}
+	})
+}
+
+func TestThawedBeforePublishingIsFrozenAndStoredAgain(t *testing.T) {
+	for name, change := range map[string]func(*fakeMember){
+		"disarmed":            thawed,
+		"disarmed, and wrote": func(m *fakeMember) { m.frozen, m.revision = 0, 120 },
+		"wrote, and frozen":   func(m *fakeMember) { m.revision = 120 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, true, func(t *testing.T, w *world) {
+				w.faults.set(func(c storetest.Call) storetest.Fault {
+					if w.Status().Role == Publishing { // the final snapshot is stored
+						w.member.set(change)
+						w.faults.set(nil)
+					}
+					return storetest.Fault{}
+				})
+				w.change(claimed)
+				w.wait(Ceded)
+				o := w.object()
+				if o.Decision.By != syncobject.Source || o.Snapshots.ThroughRevision != w.member.revision || w.member.seen().frozen != 1 {
+					t.Errorf("through %d, acknowledged %d, frozen for %d: %+v",
+						o.Snapshots.ThroughRevision, w.member.revision, w.member.seen().frozen, o)
+				}
+			})
+		})
+	}
+}
+
+func TestClusterThatCannotBeFrozenIsEndedWithTheLease(t *testing.T) {
+	for name, leader := range map[string]bool{"beside the leader": true, "elsewhere": false} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, leader, func(t *testing.T, w *world) {
+				w.member.set(func(m *fakeMember) { m.quorum = errors.New("permission denied") })
+				end := time.Now().Add(w.Status().Remaining)
+				w.change(claimed)
+				w.wait(Fencing)
+				end = end.Add(w.Timing.Poll) // one more read may have come before the claim
+				for running := true; running && time.Now().Before(end.Add(time.Hour)); {
+					sleep(t.Context(), 100*time.Millisecond)
+					running, _ = w.member.Running()
+				}
+				if late := w.member.seen().fencedAt.Sub(end); late > 3*w.Timing.Tick {
+					t.Errorf("ended %v after the lease", late)
+				}
+				if s := w.object().Source; s.Phase != syncobject.Fencing || len(s.FencedMembers) != 1 {
+					t.Errorf("source %+v", s)
+				}
+			})
+		})
+	}
+}
+
+func TestMemberThatWasAddedIsFrozenToo(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		sleep(t.Context(), w.Timing.Poll)
+		w.member.set(func(m *fakeMember) { m.content = &datadir.MembersError{Members: 3} }) // and nobody has noticed
+		w.change(claimed)
+		w.wait(Snapshotting)
+		w.member.set(func(m *fakeMember) { m.quorum = errors.New("not yet") })
+		w.wait(Fencing)
+		sleep(t.Context(), 2*w.Timing.Heartbeat)
+		if s := w.object().Source; s.Phase == syncobject.SnapshotFailed || w.Status().Members != 3 {
+			t.Errorf("%d members are known, source %+v", w.Status().Members, s)
+		}
+		w.member.set(func(m *fakeMember) { m.quorum, m.content = nil, nil })
+		w.wait(Ceded)
+		w.decidedBySource()
+	})
+}
+
+func TestThawLeavesWhatHasBegunSince(t *testing.T) {
+	inCluster(t, true, func(t *testing.T, w *world) {
+		w.member.set(func(m *fakeMember) { m.takes = time.Hour })
+		w.change(claimed)
+		w.wait(Snapshotting)
+		if _, err := w.Abort(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.wait(Owner)
+		w.learn(reading{object: &syncobject.Object{Generation: 2}}) // the next one, which it has not followed yet
+		w.member.set(func(m *fakeMember) { m.frozen = 2 })          // another sidecar has
+		if w.thaw(t.Context()); w.member.seen().frozen != 2 {
+			t.Error("a fence was lifted that another hand-over needs")
+		}
+		w.member.set(func(m *fakeMember) { m.frozen = 1 })
+		if w.thaw(t.Context()); w.member.seen().frozen != 0 {
+			t.Error("the fence of the aborted hand-over is left")
+		}
+	})
+}
