@@ -27,7 +27,11 @@
 // reads the sync object, and every answer looks at the lease itself: no answer
 // depends on the first two being in time.
 //
-// Not promised: that a snapshot which a POST started goes on when its caller
+// Not promised: that two processes of one owner id at two data dirs are told
+// apart. An owner id must not run twice at a time: run it as a StatefulSet, never
+// surge a Deployment, and never force-delete a pod of a node that may be alive.
+//
+// Nor: that a snapshot which a POST started goes on when its caller
 // hangs up. What was packed is kept and stored with the next delta. A reverse
 // proxy on the same machine makes local peers of its clients: it must keep the
 // POSTs to itself, or Access must ask for more.

@@ -106,11 +106,11 @@ func (l *lease) bound(length time.Duration) {
 	l.length = length
 }
 
-// begun returns what the lease is counted from; ok is false if there was none.
-func (l *lease) begun() (start instant, ok bool) {
+// begun reports whether there was a lease at all.
+func (l *lease) begun() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.start, l.start != instant{}
+	return l.start != instant{}
 }
 
 // remaining returns how long the lease is still valid; it is over at 0 and

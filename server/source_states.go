@@ -24,7 +24,7 @@ func (e *Election) unknown() state {
 		e.enter(Unknown, errNotRead)
 		for ctx.Err() == nil {
 			ev := e.next(ctx, nil)
-			_, remembered := e.lease.begun()
+			remembered := e.lease.begun()
 			e.mu.Lock()
 			failed := e.lastErr != nil
 			e.mu.Unlock()
@@ -60,21 +60,26 @@ func (e *Election) owner(r reading) state {
 		if err := e.letIn(ctx); err != nil {
 			return e.selfFenced()
 		}
-		for ctx.Err() == nil {
-			ev := e.next(ctx, nil)
-			if s := e.whileOwner(ev); s != nil {
-				return s
-			}
-			if ev.read {
-				r = ev.reading
-			}
-			if e.doubted() && ctx.Err() == nil {
-				e.endBackup()
-				return e.owner(r)
-			}
-		}
-		return e.release()
+		return e.serving(ctx, r)
 	}
+}
+
+// serving is the owner with etcd let in.
+func (e *Election) serving(ctx context.Context, r reading) state {
+	for ctx.Err() == nil {
+		ev := e.next(ctx, nil)
+		if s := e.whileOwner(ev); s != nil {
+			return s
+		}
+		if ev.read {
+			r = ev.reading
+		}
+		if e.doubted() && ctx.Err() == nil {
+			e.endBackup()
+			return e.owner(r)
+		}
+	}
+	return e.release()
 }
 
 // whileOwner renews the lease, and says when it is over or somebody else's. A
@@ -201,7 +206,7 @@ func (e *Election) selfFenced() state {
 // reportOverrun tells if the end of the lease was noticed late: this process was
 // paused with the machine, and etcd may have served until now.
 func (e *Election) reportOverrun() {
-	if _, had := e.lease.begun(); !had {
+	if !e.lease.begun() {
 		return
 	}
 	over := -e.lease.remaining()

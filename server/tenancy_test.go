@@ -37,7 +37,7 @@ func TestOwnerDoesNotStayReleased(t *testing.T) {
 		w.serving()
 		first := w.tenancy(nil)
 		sleep(t.Context(), time.Minute)
-		w.tenancy(func(o syncobject.Owner) (syncobject.Owner, error) { return o.Release(o) })
+		w.tenancy(func(o syncobject.Owner) (syncobject.Owner, error) { return o.Release(o) }) //nolint:gocritic // the same is not shorter
 		sleep(t.Context(), w.Timing.Heartbeat+2*w.Timing.Poll)
 		if o := w.tenancy(nil); o.State != syncobject.Held || w.Status().Role != Owner {
 			t.Errorf("role %s, owner.json %+v", w.Status().Role, o)

@@ -260,5 +260,6 @@ func TestNamesOfThePast(t *testing.T) {
 			t.Errorf("%s again: %v", used, err)
 		}
 	}
+	o.SchemaVersion, o.WriteID = SchemaVersion, "w" // as a File does
 	roundTrip(t, o)
 }

@@ -12,14 +12,31 @@ import (
 // it waits for the next.
 type budget struct {
 	parts chan struct{} // one for each part that there is
-	idle  sync.Pool     // of *part; the garbage collector takes what is not used
+
+	mu      sync.Mutex
+	creates int
+	idle    []*part // nothing when there is no create
 }
 
 func newBudget(parts int) *budget { return &budget{parts: make(chan struct{}, max(parts, 1))} }
 
 // part is memory for one.
-type part struct {
-	memory []byte
+type part struct{ memory []byte }
+
+func (b *budget) enter() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.creates++
+}
+
+// leave ends what enter began; the last one frees the memory.
+func (b *budget) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.creates--
+	if b.creates == 0 {
+		b.idle = nil
+	}
 }
 
 // take waits until there may be one more part.
@@ -29,18 +46,26 @@ func (b *budget) take(ctx context.Context) (*part, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if p, ok := b.idle.Get().(*part); ok {
-		return p, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.idle) == 0 {
+		return new(part), nil
 	}
-	return new(part), nil
+	last := len(b.idle) - 1
+	p := b.idle[last]
+	b.idle = b.idle[:last]
+	return p, nil
 }
 
 // give takes p back, which may be nil.
 func (b *budget) give(p *part) {
-	if p != nil {
-		b.idle.Put(p)
-		<-b.parts
+	if p == nil {
+		return
 	}
+	b.mu.Lock()
+	b.idle = append(b.idle, p)
+	b.mu.Unlock()
+	<-b.parts
 }
 
 // empty returns p's memory for size bytes.

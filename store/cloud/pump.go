@@ -41,6 +41,7 @@ func (s *Source) Read(p []byte) (int, error) {
 // start reads up to most bytes, with memory for few if that is all. It reports
 // whether it is. Call end when nothing reads the source any more.
 func (s *Source) start(ctx context.Context, few, most int64) (whole bool, err error) {
+	s.budget.enter()
 	data, err := fill(s.r, make([]byte, 0, few))
 	if err == nil && few < most {
 		if s.held, err = s.budget.take(ctx); err != nil {
@@ -55,7 +56,10 @@ func (s *Source) start(ctx context.Context, few, most int64) (whole bool, err er
 	return err == io.EOF, nil
 }
 
-func (s *Source) end() { s.budget.give(s.held) }
+func (s *Source) end() {
+	s.budget.give(s.held)
+	s.budget.leave()
+}
 
 // fill appends to buf until it is full, or src at its end, which is io.EOF. Unlike
 // io.ReadFull it does not take a source that broke off for one that ended.

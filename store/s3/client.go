@@ -59,8 +59,8 @@ func (c *Config) set(o *s3.Options, m material) {
 		o.BaseEndpoint = &m.endpoint
 	}
 	o.UsePathStyle = c.PathStyle
-	// The sums that the SDK adds by itself break other servers. What is sent is
-	// protected anyway: its SHA-256 is in the signature.
+	// The sums that the SDK adds by itself break other servers. Small objects are
+	// protected anyway, their SHA-256 is in the signature; for parts see unsigned.
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	o.Retryer = aws.NopRetryer{} // store.Retry knows what may be repeated, see doc.go

@@ -10,8 +10,10 @@
 //	swap:   PutObject if the ETag is still the old one
 //
 // "If" is a header of the request, so that the server decides. Nothing is listed
-// before it is complete. Memory holds a few parts, whatever the size. The SHA-256
-// of every part is in its signature, and the server checks it.
+// before it is complete. Memory holds a few parts, whatever the size and
+// however many objects are created at once. The SHA-256 of a small object is in
+// its signature, and the server checks it; that of parts is not, to spare both
+// sides the time: who creates big objects reads them back.
 //
 // A crashed writer leaves an unfinished upload, which is never seen, but costs
 // storage. The next upload aborts those in its folder that are a day old. MinIO

@@ -170,7 +170,7 @@ func (p plainBucket) upload(ctx context.Context, name string, r io.Reader) error
 			break
 		}
 		g.Go(func() error {
-			defer buffers.Put(buffer)
+			defer buffers.Put(buffer) //nolint:staticcheck // SA6002: a header each is nothing beside 8 MiB
 			part, err := p.client.UploadPart(sending, &aws.UploadPartInput{
 				Bucket: &p.bucket, Key: &name, UploadId: begun.UploadId, PartNumber: &number, Body: bytes.NewReader(buffer[:n]),
 			})

@@ -88,7 +88,7 @@ func (p *Process) Pause() {
 		if !slices.ContainsFunc(tasks, runs) {
 			return
 		}
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no virtual time
 	}
 }
 
