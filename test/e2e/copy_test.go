@@ -97,7 +97,7 @@ func TestCopyUsage(t *testing.T) {
 	source.Fill(t, 5, 10)
 	delta := take(t, "delta", store, source)
 
-	ferry(t, "copy", "--source-store=file://"+from, "--store=file://"+to).wantFailure(t, 2, "later version", "--manual")
+	ferry(t, "copy", "--source-store=file://"+from, "--store=file://"+to).wantFailure(t, 2, "--owner-id", "--manual")
 	ferry(t, copyArgs(from, to, "--latest", "--since=2026-01-01T00:00:00Z")...).wantFailure(t, 2, "exclude each other")
 	ferry(t, copyArgs(from, to, "--reencrypt")...).wantFailure(t, 2, "--recipients-file")
 	ferry(t, copyArgs(from, from)...).wantFailure(t, 2, "are the same")

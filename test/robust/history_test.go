@@ -139,13 +139,17 @@ func (h *history) leases() {
 	}
 }
 
+// lease attaches the keys in one revision: a slow machine may take longer than a
+// short TTL to send many requests.
 func (h *history) lease(ttl int64, prefix string, keys int) clientv3.LeaseID {
 	granted, err := h.client.Grant(h.Context(), ttl)
 	h.must(err)
-	for i := range keys {
-		_, err := h.client.Put(h.Context(), prefix+strconv.Itoa(i), "", clientv3.WithLease(granted.ID))
-		h.must(err)
+	puts := make([]clientv3.Op, keys)
+	for i := range puts {
+		puts[i] = clientv3.OpPut(prefix+strconv.Itoa(i), "", clientv3.WithLease(granted.ID))
 	}
+	_, err = h.client.Txn(h.Context()).Then(puts...).Commit()
+	h.must(err)
 	return granted.ID
 }
 
