@@ -13,6 +13,9 @@ ROUNDS   ?= 50
 # Packages and flags of "make test", as in: make test PKG=./store/... TESTFLAGS=-run=Retry
 PKG       ?= ./...
 TESTFLAGS ?=
+# What starts whole deployments: one package at a time, since their clocks are real,
+# and not with the race detector, which would only see the tests' own code.
+DEPLOYED  := /test/(e2e|robust)
 
 ETCDS := $(patsubst test/tools/etcd-%,%,$(wildcard test/tools/etcd-*))
 ETCD_TOOLS := $(foreach v,$(ETCDS),$(addprefix .tools/etcd-$(v)/,etcd etcdctl etcdutl))
@@ -34,7 +37,11 @@ demo: build ## Watch a real etcd being backed up, destroyed and brought back
 
 .PHONY: test
 test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) ## Run all tests, against real etcds and stores and with the race detector
-	go test -json -race -vet=off -count=1 -timeout=15m $(TESTFLAGS) $(PKG) | go run ./test/tools/report
+	all=$$(go list $(PKG)); deployed=$$(grep -E '$(DEPLOYED)' <<<"$$all" || true); units=$$(grep -vE '$(DEPLOYED)' <<<"$$all" || true); \
+	{ failed=0; \
+	  [ -z "$$units" ] || go test -json -vet=off -count=1 -timeout=15m -race $(TESTFLAGS) $$units || failed=1; \
+	  [ -z "$$deployed" ] || go test -json -vet=off -count=1 -timeout=15m -p=1 $(TESTFLAGS) $$deployed || failed=1; \
+	  exit $$failed; } | go run ./test/tools/report
 
 .PHONY: lint
 lint: $(LINT) lint-proof ## Check the code against .golangci.yml, and go.mod

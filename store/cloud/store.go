@@ -17,7 +17,7 @@ import (
 const (
 	DefaultPartSize = 8 << 20
 	DefaultParallel = 4
-	DefaultTogether = 8
+	DefaultTogether = 6
 )
 
 // Store is a store in a cloud. Set its fields before the first call.

@@ -12,6 +12,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // fillers is how many puts Fill keeps in flight.
@@ -27,15 +29,27 @@ func (e *Etcd) Fill(t testing.TB, n, size int) int64 {
 	g.SetLimit(fillers)
 	prefix := fmt.Sprintf("fill/%x/", rand.Uint64())
 	for i := range n {
-		g.Go(func() error {
-			_, err := c.Put(ctx, fmt.Sprintf("%s%08d", prefix, i), noise(size))
-			return err
-		})
+		g.Go(func() error { return putOnce(ctx, c, fmt.Sprintf("%s%08d", prefix, i), noise(size)) })
 	}
 	if err := g.Wait(); err != nil {
 		t.Fatalf("fill %s: %v", e, err)
 	}
 	return e.Revision(t)
+}
+
+// putOnce puts a new key, and again if the connection broke and etcd has not got
+// it.
+func putOnce(ctx context.Context, c *clientv3.Client, key, value string) error {
+	_, err := c.Put(ctx, key, value)
+	if status.Code(err) != codes.Unavailable {
+		return err
+	}
+	there, readErr := c.Get(ctx, key, clientv3.WithCountOnly())
+	if readErr != nil || there.Count > 0 {
+		return readErr
+	}
+	_, err = c.Put(ctx, key, value)
+	return err
 }
 
 // noise returns size random bytes.

@@ -87,8 +87,13 @@ func (c *container) once(ctx context.Context) error {
 	return err
 }
 
-// end asks the entry process to end, and kills the container after the grace.
+// end asks the entry process to end, and kills the container after the grace. A
+// node that is dead asks nobody.
 func (c *container) end(gone <-chan struct{}) {
+	if c.dead.Load() {
+		c.killAll()
+		return
+	}
 	c.signal(syscall.SIGTERM)
 	select {
 	case <-gone:

@@ -45,6 +45,15 @@ func TestCrashIsForGood(t *testing.T) {
 	}
 }
 
+func TestCrashAsksNobody(t *testing.T) {
+	p := kubelet.Run(t, sh("a", "trap 'echo asked; exit' TERM; echo up; while :; do sleep 0.01; done"))
+	eventually(t, "up", func() bool { return strings.Contains(p.Log("a"), "up") })
+	p.Crash()
+	if strings.Contains(p.Log("a"), "asked") {
+		t.Error("it was asked to end")
+	}
+}
+
 func TestProbes(t *testing.T) {
 	var well atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -73,10 +73,12 @@ func (p *Pod) Crash() {
 	for _, c := range p.containers {
 		c.dead.Store(true)
 	}
-	p.cancel()
+	var killed sync.WaitGroup
 	for _, c := range p.containers {
-		c.killAll()
+		killed.Go(c.killAll)
 	}
+	killed.Wait()
+	p.cancel()
 	p.done.Wait()
 }
 
