@@ -42,7 +42,7 @@ type Snapshot struct {
 	db     *database
 	stream *io.PipeReader
 	poured chan struct{} // closed when nothing more goes into the stream
-	digest hash.Hash
+	digest hash.Hash     // of what went in
 	read   int64
 }
 
@@ -55,25 +55,24 @@ func newSnapshot(ctx context.Context, db *database, l *log) *Snapshot {
 	go func() {
 		defer close(s.poured)
 		defer stop()
-		in.CloseWithError(db.view(func(tx *bbolt.Tx) error { return pour(in, tx) }))
+		in.CloseWithError(db.view(func(tx *bbolt.Tx) error { return pour(in, s.digest, tx) }))
 	}()
 	return s
 }
 
-// pour writes the database and its sha256.
-func pour(to io.Writer, tx *bbolt.Tx) error {
-	digest := sha256.New()
-	if _, err := tx.WriteTo(io.MultiWriter(to, digest)); err != nil {
+// pour writes the database and its sha256, and hashes both.
+func pour(to io.Writer, digest hash.Hash, tx *bbolt.Tx) error {
+	both := io.MultiWriter(to, digest)
+	if _, err := tx.WriteTo(both); err != nil {
 		return err
 	}
-	_, err := to.Write(digest.Sum(nil))
+	_, err := both.Write(digest.Sum(nil))
 	return err
 }
 
 // Read implements io.Reader.
 func (s *Snapshot) Read(p []byte) (int, error) {
 	n, err := s.stream.Read(p)
-	s.digest.Write(p[:n])
 	s.read += int64(n)
 	if s.Progress != nil {
 		s.Progress(s.read)
