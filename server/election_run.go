@@ -34,33 +34,29 @@ type state func(ctx context.Context) state
 
 // Begin remembers what was before, finds out whether a fence would be permitted,
 // and restores the fence if there was one. It comes before anything listens.
-func (e *Election) Begin(ctx context.Context) error {
+//
+// It takes the state dir until Run ends, and is refused if another process has it.
+func (e *Election) Begin(ctx context.Context) (err error) {
 	if err := errors.Join(e.Timing.Check(), os.MkdirAll(e.StateDir, 0o700)); err != nil {
 		return err
 	}
-	if err := datadir.Sweep(filepath.Join(e.StateDir, WorkFolder)); err != nil {
-		return fmt.Errorf("remove what an earlier run has left: %w", err)
-	}
-	e.memory.path = filepath.Join(e.StateDir, "election.json")
-	if err := e.memory.load(); err != nil {
+	if e.inUse, err = lockDir(e.StateDir); err != nil {
 		return err
 	}
-	boot, err := e.Boot()
-	if err != nil {
-		return err
-	}
-	e.object.Pace, e.late.Recipients = e.Pace, e.archive.Recipients
-	e.lease.clock, e.instance = e.Clock, uuid.NewString()
-	if e.memory.get().BootID != boot { // times and processes of another run mean nothing
-		err := e.memory.update(func(p *persisted) { p.BootID, p.Lease, p.Gates = boot, instant{}, nil })
+	defer func() {
 		if err != nil {
-			return err
+			_ = e.inUse.Close()
 		}
+	}()
+	if err := e.remember(); err != nil {
+		return err
 	}
 	p := e.memory.get()
+	e.object.Pace, e.late.Recipients = e.Pace, e.archive.Recipients
+	e.lease.clock, e.instance = e.Clock, uuid.NewString()
 	e.bind(p.Promise)
 	e.lease.renew(p.Lease)
-	e.gates, e.members = p.Gates, p.Members
+	e.gates, e.members, e.id = p.Gates, p.Members, p.Member
 	if err := e.member.Probe(fence.Process{}); err != nil {
 		return fmt.Errorf("owner election is refused: %w", err)
 	}
@@ -71,10 +67,29 @@ func (e *Election) Begin(ctx context.Context) error {
 	return nil
 }
 
+// remember loads what was before, and removes what a process has left that was
+// killed.
+func (e *Election) remember() error {
+	e.memory.path = filepath.Join(e.StateDir, "election.json")
+	if err := errors.Join(datadir.Sweep(filepath.Join(e.StateDir, WorkFolder)), removeTemps(e.memory.path)); err != nil {
+		return fmt.Errorf("remove what an earlier run has left: %w", err)
+	}
+	if err := e.memory.load(); err != nil {
+		return err
+	}
+	boot, err := e.Boot()
+	if err != nil || e.memory.get().BootID == boot {
+		return err
+	}
+	// Times and processes of another run of the kernel mean nothing.
+	return e.memory.update(func(p *persisted) { p.BootID, p.Lease, p.Gates = boot, instant{}, nil })
+}
+
 // Run is the source of a hand-over until ctx ends; then it releases the container
 // if etcd ends too. Begin comes before. The error says why this deployment cannot
 // take part in an election.
 func (e *Election) Run(ctx context.Context) error {
+	defer func() { _ = e.inUse.Close() }()
 	ticker := time.NewTicker(e.Timing.Tick)
 	defer ticker.Stop()
 	e.ticks = ticker.C
@@ -96,10 +111,12 @@ func (e *Election) Run(ctx context.Context) error {
 // until ctx ends. The error says that the store cannot be relied on.
 func (e *Election) poll(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if r := e.look(ctx); errors.Is(r.err, store.ErrUnfit) {
+		switch r := e.look(ctx); {
+		case errors.Is(r.err, store.ErrUnfit):
 			return fmt.Errorf("owner election is refused: %w", r.err)
+		case r.err == nil:
+			e.confirm(ctx)
 		}
-		e.confirm(ctx)
 		e.pause(ctx)
 	}
 	return nil
