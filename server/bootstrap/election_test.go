@@ -68,7 +68,10 @@ func testHandedOn(t *testing.T, p past) {
 		if o.Source.Phase == syncobject.SnapshotFailed && strings.Contains(o.Source.Error, "before the hand-over to here") {
 			break
 		}
-		time.Sleep(50 * time.Millisecond)
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-t.Context().Done():
+		}
 	}
 	if content(t, s.dataDir) != before {
 		t.Error("the data dir was touched")
