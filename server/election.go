@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,7 +83,7 @@ type Election struct {
 	late    *archive.Archive // what came too late for a hand-over
 
 	memory   memory
-	inUse    *os.File // the lock of the state dir
+	inUse    *dirLock // of the state dir
 	lease    lease
 	object   *syncobject.File[syncobject.Object]
 	tenancy  *syncobject.File[syncobject.Owner]

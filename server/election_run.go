@@ -36,24 +36,43 @@ type state func(ctx context.Context) state
 // and restores the fence if there was one. It comes before anything listens.
 //
 // It takes the state dir until Run ends, and is refused if another process has it.
-func (e *Election) Begin(ctx context.Context) (err error) {
+func (e *Election) Begin(ctx context.Context) error {
 	if err := errors.Join(e.Timing.Check(), os.MkdirAll(e.StateDir, 0o700)); err != nil {
 		return err
 	}
-	if e.inUse, err = lockDir(e.StateDir); err != nil {
+	lock, err := lockDir(e.StateDir)
+	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			_ = e.inUse.Close()
-		}
-	}()
-	if err := e.remember(); err != nil {
+	if err := e.begin(ctx); err != nil {
+		return errors.Join(err, lock.release())
+	}
+	e.inUse = lock
+	return nil
+}
+
+// begin is Begin with the state dir locked.
+func (e *Election) begin(ctx context.Context) error {
+	if err := errors.Join(datadir.Sweep(filepath.Join(e.StateDir, WorkFolder)), removeTemps(e.StateDir)); err != nil {
+		return fmt.Errorf("remove what an earlier run has left: %w", err)
+	}
+	e.memory.path = filepath.Join(e.StateDir, "election.json")
+	if err := e.memory.load(); err != nil {
 		return err
 	}
-	p := e.memory.get()
+	boot, err := e.Boot()
+	if err != nil {
+		return err
+	}
 	e.object.Pace, e.late.Recipients = e.Pace, e.archive.Recipients
 	e.lease.clock, e.instance = e.Clock, uuid.NewString()
+	if e.memory.get().BootID != boot { // times and processes of another run mean nothing
+		err := e.memory.update(func(p *persisted) { p.BootID, p.Lease, p.Gates = boot, instant{}, nil })
+		if err != nil {
+			return err
+		}
+	}
+	p := e.memory.get()
 	e.bind(p.Promise)
 	e.lease.renew(p.Lease)
 	e.gates, e.members, e.id = p.Gates, p.Members, p.Member
@@ -67,29 +86,11 @@ func (e *Election) Begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// remember loads what was before, and removes what a process has left that was
-// killed.
-func (e *Election) remember() error {
-	e.memory.path = filepath.Join(e.StateDir, "election.json")
-	if err := errors.Join(datadir.Sweep(filepath.Join(e.StateDir, WorkFolder)), removeTemps(e.memory.path)); err != nil {
-		return fmt.Errorf("remove what an earlier run has left: %w", err)
-	}
-	if err := e.memory.load(); err != nil {
-		return err
-	}
-	boot, err := e.Boot()
-	if err != nil || e.memory.get().BootID == boot {
-		return err
-	}
-	// Times and processes of another run of the kernel mean nothing.
-	return e.memory.update(func(p *persisted) { p.BootID, p.Lease, p.Gates = boot, instant{}, nil })
-}
-
 // Run is the source of a hand-over until ctx ends; then it releases the container
 // if etcd ends too. Begin comes before. The error says why this deployment cannot
 // take part in an election.
 func (e *Election) Run(ctx context.Context) error {
-	defer func() { _ = e.inUse.Close() }()
+	defer func() { _ = e.inUse.release() }() // nobody is left who remembers anything
 	ticker := time.NewTicker(e.Timing.Tick)
 	defer ticker.Stop()
 	e.ticks = ticker.C

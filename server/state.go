@@ -108,9 +108,11 @@ func (m *memory) update(change func(*persisted)) error {
 	return nil
 }
 
-// lockDir takes a state dir for this process, until the file is closed: two that
-// write there would each forget what the other has remembered.
-func lockDir(dir string) (*os.File, error) {
+// dirLock is held by the one process that uses a state dir: two that write there
+// would each forget what the other has remembered. The end of the process releases it.
+type dirLock struct{ file *os.File }
+
+func lockDir(dir string) (*dirLock, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -123,19 +125,25 @@ func lockDir(dir string) (*os.File, error) {
 	case err != nil:
 		err = fmt.Errorf("lock the state dir %s: %w", dir, err)
 	default:
-		return f, nil
+		return &dirLock{f}, nil
 	}
-	_ = f.Close()
-	return nil, err
+	return nil, errors.Join(err, f.Close())
 }
 
-// removeTemps removes what a process has left of path that was killed while it
-// wrote.
-func removeTemps(path string) error {
-	dir, name := filepath.Split(path)
+// release does nothing to a nil lock.
+func (l *dirLock) release() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}
+
+// removeTemps removes what a process has left in a state dir that was killed while
+// it wrote.
+func removeTemps(dir string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), name+".") && strings.HasSuffix(e.Name(), tempSuffix) {
+		if strings.HasPrefix(e.Name(), "election.json.") && strings.HasSuffix(e.Name(), tempSuffix) {
 			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
 		}
 	}

@@ -30,7 +30,7 @@ func TestStateDirIsOfOneServer(t *testing.T) {
 		if err := second.Begin(t.Context()); err != nil {
 			t.Errorf("after the end of the first: %v", err)
 		}
-		_ = second.inUse.Close()
+		_ = second.inUse.release()
 	})
 }
 
