@@ -143,7 +143,7 @@ func (d *Daemon) status(w http.ResponseWriter, r *http.Request) {
 	s := d.Election.Status()
 	code := http.StatusOK
 	if r.URL.Query().Get("fresh") == "true" {
-		ctx, cancel := context.WithTimeout(r.Context(), d.Election.Timing.Read)
+		ctx, cancel := context.WithTimeout(r.Context(), freshPause+d.Election.Timing.Read)
 		defer cancel()
 		var err error
 		if s, err = d.Election.Fresh(ctx); err != nil {

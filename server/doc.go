@@ -27,9 +27,31 @@
 // reads the sync object, and every answer looks at the lease itself: no answer
 // depends on the first two being in time.
 //
-// Not promised: that two processes of one owner id at two data dirs are told
-// apart. An owner id must not run twice at a time: run it as a StatefulSet, never
-// surge a Deployment, and never force-delete a pod of a node that may be alive.
+// What a destination relies on is kept across restarts:
+//
+//   - Complete is said only of the history that the container's owner has served.
+//     A data dir that is not known to be of it, or that is behind what is stored, is
+//     not made a final snapshot: phase SnapshotFailed, until it is aborted and etcd
+//     was let in (Election.Check).
+//   - Released is said only by the process that held last. Each start names itself in
+//     owner.json before it reads the sync object, and an owner looks there once a
+//     heartbeat: if it says Released, it says Held again.
+//   - Times that were published bind. When etcd has ended, L + max(K, G) after the
+//     last good read, is remembered in the state dir; a start with longer times, or
+//     without implicit fencing, keeps to it until owner.json says the new ones.
+//   - A state dir has one server. A second one does not begin.
+//
+// # Not promised
+//
+// That two servers of one owner id at two data dirs keep each other from serving. The
+// one that was there logs, once a heartbeat, that another has begun, and goes on; of
+// several members not even that, since each has written owner.json at its start. The
+// newer one must not win by waiting for a lease: its data is the older, restored from
+// what was stored. For the older one to win it would have to write a sign of life to
+// owner.json for each member, and to stop when that cannot be written; but a lease is
+// renewed by reading alone, so that a store which refuses writes ends no etcd. So an
+// owner id must not run twice at a time: run it as a StatefulSet, never surge a
+// Deployment, never force-delete a pod of a node that may be alive.
 //
 // Nor: that a snapshot which a POST started goes on when its caller
 // hangs up. What was packed is kept and stored with the next delta. A reverse

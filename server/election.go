@@ -83,6 +83,7 @@ type Election struct {
 	late    *archive.Archive // what came too late for a hand-over
 
 	memory   memory
+	inUse    *dirLock // of the state dir
 	lease    lease
 	object   *syncobject.File[syncobject.Object]
 	tenancy  *syncobject.File[syncobject.Owner]
@@ -112,9 +113,12 @@ type Election struct {
 	gates   []fence.Process
 	last    reading // the last that succeeded
 	lastErr error   // of the last read
-	owned   int64   // the generation of the newest reading that said owner
-	members int
-	id      string // of the member, hexadecimal; empty: not known
+	// asked is when the newest read has begun, answered when the newest has begun that
+	// has ended; since boot.
+	asked, answered time.Duration
+	owned           int64 // the generation of the newest reading that said owner
+	members         int
+	id              string // of the member, hexadecimal; empty: not known
 }
 
 // WorkFolder is where copies of the database are completed, relative to the state

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/fence"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
@@ -37,15 +38,37 @@ func (e *Election) may() error {
 	return e.shut()
 }
 
-// Fresh reads the sync object now and returns the Status with it. The error is
-// that of the read.
+// freshPause is the least time between two reads that are made for Fresh.
+const freshPause = time.Second
+
+// Fresh returns the Status with a read of the sync object that has begun since the
+// call. All who wait share the next read, so however many ask, and hang up, the store
+// is asked about once in freshPause. The error is that of the read.
 func (e *Election) Fresh(ctx context.Context) (Status, error) {
-	r := e.look(ctx)
-	s := e.Status()
-	if r.err != nil { // another read, which is on its way, has not failed yet
-		s.LastError = r.err.Error()
+	called := e.Clock.Boot()
+	for {
+		e.mu.Lock()
+		changed, asked, answered, err := e.changed, e.asked, e.answered, e.lastErr
+		e.mu.Unlock()
+		var due <-chan time.Time
+		switch wait := asked + freshPause - e.Clock.Boot(); {
+		case answered >= called:
+			return e.Status(), err
+		case asked >= called: // it is on its way
+		case wait > 0:
+			due = time.After(wait)
+		default:
+			e.askNow()
+		}
+		select {
+		case <-changed:
+		case <-due:
+		case <-ctx.Done():
+			s, err := e.Status(), fmt.Errorf("the store has not answered yet: %w", context.Cause(ctx))
+			s.LastError = err.Error()
+			return s, err
+		}
 	}
-	return s, r.err
 }
 
 // Allowed waits until etcd may be started by the gate that asks, remembers that

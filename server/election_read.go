@@ -32,6 +32,9 @@ func (e *Election) look(ctx context.Context) reading {
 		return reading{err: err}
 	}
 	defer end()
+	e.mu.Lock()
+	e.asked = e.Clock.Boot()
+	e.mu.Unlock()
 	r := reading{err: e.prove(ctx)}
 	if r.err == nil {
 		r = e.ask(ctx)
@@ -84,8 +87,9 @@ func (e *Election) note(r reading) {
 	if r.err != nil && e.lastErr == nil {
 		e.Log.Warn("the sync object cannot be read", "error", r.err, "lease_remaining", e.lease.remaining())
 	}
-	e.lastErr = r.err
+	e.lastErr, e.answered = r.err, e.asked
 	if r.known() {
 		e.last = r
 	}
+	e.broadcast() // somebody may wait for a fresh one
 }

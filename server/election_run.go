@@ -34,11 +34,26 @@ type state func(ctx context.Context) state
 
 // Begin remembers what was before, finds out whether a fence would be permitted,
 // and restores the fence if there was one. It comes before anything listens.
+//
+// It takes the state dir until Run ends, and is refused if another process has it.
 func (e *Election) Begin(ctx context.Context) error {
 	if err := errors.Join(e.Timing.Check(), os.MkdirAll(e.StateDir, 0o700)); err != nil {
 		return err
 	}
-	if err := datadir.Sweep(filepath.Join(e.StateDir, WorkFolder)); err != nil {
+	lock, err := lockDir(e.StateDir)
+	if err != nil {
+		return err
+	}
+	if err := e.begin(ctx); err != nil {
+		return errors.Join(err, lock.release())
+	}
+	e.inUse = lock
+	return nil
+}
+
+// begin is Begin with the state dir locked.
+func (e *Election) begin(ctx context.Context) error {
+	if err := errors.Join(datadir.Sweep(filepath.Join(e.StateDir, WorkFolder)), removeTemps(e.StateDir)); err != nil {
 		return fmt.Errorf("remove what an earlier run has left: %w", err)
 	}
 	e.memory.path = filepath.Join(e.StateDir, "election.json")
@@ -60,7 +75,7 @@ func (e *Election) Begin(ctx context.Context) error {
 	p := e.memory.get()
 	e.bind(p.Promise)
 	e.lease.renew(p.Lease)
-	e.gates, e.members = p.Gates, p.Members
+	e.gates, e.members, e.id = p.Gates, p.Members, p.Member
 	if err := e.member.Probe(fence.Process{}); err != nil {
 		return fmt.Errorf("owner election is refused: %w", err)
 	}
@@ -75,6 +90,7 @@ func (e *Election) Begin(ctx context.Context) error {
 // if etcd ends too. Begin comes before. The error says why this deployment cannot
 // take part in an election.
 func (e *Election) Run(ctx context.Context) error {
+	defer func() { _ = e.inUse.release() }() // nobody is left who remembers anything
 	ticker := time.NewTicker(e.Timing.Tick)
 	defer ticker.Stop()
 	e.ticks = ticker.C
@@ -96,10 +112,12 @@ func (e *Election) Run(ctx context.Context) error {
 // until ctx ends. The error says that the store cannot be relied on.
 func (e *Election) poll(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if r := e.look(ctx); errors.Is(r.err, store.ErrUnfit) {
+		switch r := e.look(ctx); {
+		case errors.Is(r.err, store.ErrUnfit):
 			return fmt.Errorf("owner election is refused: %w", r.err)
+		case r.err == nil:
+			e.confirm(ctx)
 		}
-		e.confirm(ctx)
 		e.pause(ctx)
 	}
 	return nil

@@ -32,7 +32,89 @@ func TestThawedByOthersIsFencedWithoutALease(t *testing.T) {
 		if s := w.Status(); s.Role != SelfFenced {
 			t.Errorf("%v after the cut: %+v", time.Since(cutAt), s)
 		}
+		w.faults.set(nil)
+		w.member.set(func(m *fakeMember) { m.takes = 0 })
+		w.wait(Ceded)
+		if o := w.object(); o.Generation != 2 || o.Decision.By != syncobject.Source {
+			t.Errorf("object %+v", o)
+		}
 	})
+}
+
+// All members have ended when a hand-over is found: nobody can freeze anything, and
+// what was acknowledged cannot be proven. The destination is told at once.
+func TestMembersThatHaveAllEndedSayThatThereIsNoFinal(t *testing.T) {
+	for name, restarted := range map[string]bool{"in one life": false, "after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, true, func(t *testing.T, w *world) {
+				w.faults.set(cut)
+				w.wait(SelfFenced)
+				w.member.set(func(m *fakeMember) { m.quorum = errors.New("connection refused") })
+				w.change(claimed)
+				if restarted {
+					w.crash()
+					w.start()
+				}
+				w.faults.set(nil)
+				sleep(t.Context(), 2*w.Timing.Poll)
+				if s := w.object().Source; s.Phase != syncobject.Fencing || len(s.FencedMembers) != 1 || s.Members != 3 {
+					t.Errorf("source %+v", s)
+				}
+				reads := w.calls(storetest.Read)
+				sleep(t.Context(), 10*time.Minute)
+				if n := w.calls(storetest.Read) - reads; n > 120 { // a poll each 10 s, a report each 30 s
+					t.Errorf("%d reads in ten minutes", n)
+				}
+				w.endedToo("m2")
+				sleep(t.Context(), w.Timing.Heartbeat+5*time.Second)
+				if s := w.object().Source; s.Phase != syncobject.SnapshotFailed {
+					t.Errorf("two of three have ended: %+v", s)
+				}
+				w.endedToo("m3")
+				sleep(t.Context(), 2*w.Timing.Heartbeat)
+				if s := w.object().Source; s.Phase != syncobject.SnapshotFailed || len(s.FencedMembers) != 3 {
+					t.Errorf("source %+v", s)
+				}
+				w.change(forced(50))
+				w.wait(Ceded)
+				w.shutNow()
+			})
+		})
+	}
+}
+
+// endedToo is the report of another member's sidecar.
+func (w *world) endedToo(member string) {
+	w.t.Helper()
+	w.change(func(o syncobject.Object) (syncobject.Object, error) {
+		return o.Report(o.Generation, syncobject.Holder{ID: "a"}, syncobject.SourceReport{
+			Phase: syncobject.Fencing, Error: "no quorum", Member: member, Members: 3, At: time.Now(),
+		})
+	})
+}
+
+// A sidecar that has lost its state knows neither its lease nor that its etcd is one
+// of several: the cluster is frozen before anything of it is ended.
+func TestClusterOfUnknownSizeIsFrozen(t *testing.T) {
+	for name, leader := range map[string]bool{"beside the leader": true, "elsewhere": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.change(claimed)
+				w.member.set(func(m *fakeMember) {
+					m.members, m.leader, m.running = 3, leader, true
+					m.onFence = func() {
+						if o := w.object(); o.Status != syncobject.Ready {
+							t.Errorf("a member was ended before it was decided: %+v", o)
+						}
+					}
+				})
+				w.start()
+				w.wait(Ceded)
+				w.decidedBySource()
+				w.shutNow()
+			})
+		})
+	}
 }
 
 func TestFrozenClusterThatCannotBeAskedIsFencedSoon(t *testing.T) {

@@ -144,7 +144,7 @@ func (e *Election) standing(ctx context.Context) (Standing, error) {
 	e.mu.Lock()
 	e.members, e.id = s.Members, s.Member
 	e.mu.Unlock()
-	if err := e.memory.update(func(p *persisted) { p.Members = s.Members }); err != nil {
+	if err := e.memory.update(func(p *persisted) { p.Members, p.Member = s.Members, s.Member }); err != nil {
 		e.Log.Error("the state of the election cannot be written", "error", err)
 	}
 	return s, nil

@@ -38,7 +38,10 @@ func (e *Election) freezing(r reading) state {
 }
 
 // untilTurn returns nil at once beside the leader. Elsewhere it waits until
-// nothing has been heard for K of who does it.
+// nothing has been heard for K of who does it, or until the lease is over: then
+// this etcd must end unless the cluster refuses writes, so it is asked to right
+// away. An etcd that has ended already has no other way to a final snapshot, nor to
+// the proof that there is none.
 func (e *Election) untilTurn(ctx context.Context, op operation) state {
 	heard, serial := e.Clock.Boot(), op.object.Serial
 	watch := e.whilePending(op)
@@ -55,6 +58,9 @@ func (e *Election) untilTurn(ctx context.Context, op operation) state {
 			heard, serial = e.Clock.Boot(), ev.reading.object.Serial
 		}
 		if e.over() && !e.isFrozen(ctx, op) {
+			if _, fresh := e.latest(op); fresh {
+				return nil
+			}
 			return e.selfFenced()
 		}
 	}
@@ -105,7 +111,8 @@ func (e *Election) tryFreeze(ctx context.Context, op operation) error {
 
 // dissolving ends this member of a cluster that cannot be frozen. When most have
 // ended, none of the others acknowledges anything any more; only then is it safe
-// to say that there will be no final snapshot.
+// to say that there will be no final snapshot. Until then the others may find
+// together again, and are asked once a heartbeat.
 func (e *Election) dissolving(op operation, why error) state {
 	return func(ctx context.Context) state {
 		e.enter(Fencing, why)
@@ -115,14 +122,9 @@ func (e *Election) dissolving(op operation, why error) state {
 		}
 		r := e.fenced(op)
 		r.Phase, r.Error = syncobject.Fencing, why.Error()
-		if last, fresh := e.latest(op); fresh && last.object.Source.Phase.Closed() {
-			r.Phase = "" // another sidecar has done better
-		}
 		watch := e.whilePending(op)
 		for ctx.Err() == nil {
-			if o, ok := e.report(ctx, op.generation(), r); ok && o.Source.Members > 0 && 2*len(o.Source.FencedMembers) > o.Source.Members {
-				r.Phase = syncobject.SnapshotFailed
-			}
+			e.reportDissolved(ctx, op, &r)
 			until := e.Clock.Boot() + e.Timing.Heartbeat
 			for e.Clock.Boot() < until && ctx.Err() == nil {
 				if next := watch(e.next(ctx, nil)); next != nil {
@@ -130,7 +132,28 @@ func (e *Election) dissolving(op operation, why error) state {
 				}
 			}
 			r.At = e.Clock.Wall()
+			if _, fresh := e.latest(op); fresh && r.Phase == syncobject.Fencing && e.tryFreeze(ctx, op) == nil {
+				op.frozen = true
+				return e.snapshotting(op)
+			}
 		}
 		return nil
+	}
+}
+
+// reportDissolved makes r known, at once again when it turns out that most members
+// have ended. Where another sidecar has done better, its phase stays.
+func (e *Election) reportDissolved(ctx context.Context, op operation, r *syncobject.SourceReport) {
+	for range 2 {
+		mine := *r
+		if last, fresh := e.latest(op); fresh && last.object.Source.Phase.Closed() && mine.Phase == syncobject.Fencing {
+			mine.Phase, mine.Error = "", last.object.Source.Error
+		}
+		o, ok := e.report(ctx, op.generation(), mine)
+		most := ok && o.Source.Members > 0 && 2*len(o.Source.FencedMembers) > o.Source.Members
+		if !most || r.Phase == syncobject.SnapshotFailed {
+			return
+		}
+		r.Phase = syncobject.SnapshotFailed
 	}
 }

@@ -16,25 +16,42 @@ const ownerReads = 4
 // destination counts on it, so it binds until owner.json says something else.
 type promise struct {
 	Lease    time.Duration `json:"lease"` // 0: nothing is promised
+	Kill     time.Duration `json:"kill"`
+	Watchdog time.Duration `json:"watchdog"`
 	Implicit bool          `json:"implicit"`
+}
+
+// says is what this deployment is configured to promise.
+func (e *Election) says() promise {
+	return promise{e.Timing.Lease, e.Timing.Kill, e.Timing.Watchdog, e.Implicit}
 }
 
 // stricter returns what keeps both promises.
 func (p promise) stricter(than promise) promise {
 	if p.Lease == 0 {
-		return p
+		return than
 	}
-	return promise{min(p.Lease, than.Lease), p.Implicit || than.Implicit}
+	return promise{
+		min(p.Lease, than.Lease), min(p.Kill, than.Kill), min(p.Watchdog, than.Watchdog), p.Implicit || than.Implicit,
+	}
 }
 
+// end is how long after the start of the last good read etcd has ended.
+func (p promise) end() time.Duration { return p.Lease + p.afterLease() }
+
+// afterLease is how long an etcd may last once the lease is over.
+func (p promise) afterLease() time.Duration { return max(p.Kill, p.Watchdog) }
+
 // bind makes the lease as strict as p, or as it is configured if that is stricter.
+// If it may take longer now until etcd is gone, the lease is shorter by that.
 func (e *Election) bind(p promise) {
-	own := promise{e.Timing.Lease, e.Implicit}
+	own := e.says()
+	lease, implicit := own.Lease, own.Implicit
 	if p.Lease > 0 {
-		own = own.stricter(p)
+		lease, implicit = min(lease, p.Lease, p.end()-own.afterLease()), implicit || p.Implicit
 	}
-	e.lease.bound(own.Lease)
-	e.implicit.Store(own.Implicit)
+	e.lease.bound(max(0, lease))
+	e.implicit.Store(implicit)
 }
 
 // over reports whether the lease is, and etcd has to stop for it.
@@ -71,7 +88,7 @@ func (e *Election) hold(ctx context.Context) error {
 func (e *Election) writeOwner(ctx context.Context, handed syncobject.Holder) error {
 	ctx, cancel := context.WithTimeout(ctx, ownerReads*e.Timing.Read)
 	defer cancel()
-	says := promise{e.Timing.Lease, e.Implicit}
+	says := e.says()
 	e.promise(e.memory.get().Promise.stricter(says))
 	mine := e.Status().Holder
 	me := syncobject.Owner{
@@ -94,6 +111,10 @@ func (e *Election) writeOwner(ctx context.Context, handed syncobject.Holder) err
 		return err
 	}
 	e.held = true
+	if o.Instance != e.instance && e.Status().Members == 1 {
+		e.Log.Error("another server has begun with this owner id, only one of them may run: end the one whose data is older",
+			"owner", e.ID, "instance", e.instance, "other", o.Instance)
+	}
 	e.promise(says)
 	e.bind(says)
 	e.mu.Lock()

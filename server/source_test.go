@@ -1,8 +1,10 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,6 +146,67 @@ func TestFenceThatFailsIsNeverReady(t *testing.T) {
 			t.Error("the watchdog lets etcd run on")
 		}
 		w.member.set(func(m *fakeMember) { m.fenceErr = nil })
+		w.wait(Ceded)
+		w.decidedBySource()
+	})
+}
+
+// The fence has begun, for the end of the lease, before there was anybody to tell.
+func TestFenceThatFailsIsToldWhoeverClaimsLater(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		w.member.set(func(m *fakeMember) { m.fenceErr = errors.New("operation not permitted") })
+		w.faults.set(cut)
+		w.wait(SelfFenced)
+		w.change(claimed)
+		w.faults.set(nil)
+		sleep(t.Context(), time.Minute)
+		o := w.object()
+		if o.Source.Phase != syncobject.FenceFailed || !strings.Contains(o.Source.Error, "not permitted") {
+			t.Errorf("source %+v", o.Source)
+		}
+		if _, err := forced(90)(o); !errors.Is(err, syncobject.ErrNotFenced) {
+			t.Errorf("a force while etcd runs: %v", err)
+		}
+		w.member.set(func(m *fakeMember) { m.fenceErr = nil })
+		w.wait(Ceded)
+		w.decidedBySource()
+	})
+}
+
+// What lies in the data dir is not what the container's owner has served: a
+// hand-over that was wanted before the server came up must not make it final.
+func TestDataOfAnotherHistoryIsNotHandedOver(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		wrong := errors.New("the data is of another cluster")
+		var asked syncobject.Holder
+		w.configure = func(e *Election) {
+			e.Check = func(_ context.Context, h syncobject.Holder, _ string) error {
+				mu.Lock()
+				defer mu.Unlock()
+				asked = h
+				return wrong
+			}
+		}
+		w.tenancy(func(o syncobject.Owner) (syncobject.Owner, error) {
+			return o.Hold(syncobject.Owner{ID: "a", Epoch: 3, Lineage: lineageHanded, Lease: syncobject.Seconds(time.Minute)})
+		})
+		w.change(claimed)
+		w.start()
+		sleep(t.Context(), 10*time.Minute)
+		o := w.object()
+		listed, _ := w.finals()
+		if o.Status != syncobject.Initial || o.Source.Phase != syncobject.SnapshotFailed || len(listed) != 0 || !strings.Contains(o.Source.Error, "abort") {
+			t.Errorf("finals %v, object %+v", listed, o)
+		}
+		mu.Lock()
+		if asked.Epoch != 3 || asked.Lineage != lineageHanded {
+			t.Errorf("compared with the history of %+v", asked)
+		}
+		wrong = nil
+		mu.Unlock()
 		w.wait(Ceded)
 		w.decidedBySource()
 	})

@@ -9,7 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/fence"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
@@ -37,6 +40,7 @@ type persisted struct {
 	// Gates are those that were let pass and may have an etcd below them.
 	Gates   []fence.Process `json:"gates"`
 	Members int             `json:"members"` // of the etcd cluster, 0: not known
+	Member  string          `json:"member"`  // the id of this one, hexadecimal; empty: not known
 	// Settled is the operation that was decided without this source and that has
 	// got what was missing in it, see late.
 	Settled string `json:"settled"`
@@ -104,18 +108,62 @@ func (m *memory) update(change func(*persisted)) error {
 	return nil
 }
 
+// dirLock is held by the one process that uses a state dir: two that write there
+// would each forget what the other has remembered. The end of the process releases it.
+type dirLock struct{ file *os.File }
+
+func lockDir(dir string) (*dirLock, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	switch {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		err = fmt.Errorf("another etcd-ferry server is at work with the state dir %s: "+
+			"end it first, or give this one a --data-dir and a --state-dir of its own", dir)
+	case err != nil:
+		err = fmt.Errorf("lock the state dir %s: %w", dir, err)
+	default:
+		return &dirLock{f}, nil
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// release does nothing to a nil lock.
+func (l *dirLock) release() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}
+
+// removeTemps removes what a process has left in a state dir that was killed while
+// it wrote.
+func removeTemps(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "election.json.") && strings.HasSuffix(e.Name(), tempSuffix) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
+const tempSuffix = ".tmp" // as of earlier versions, which had no random part
+
 // replaceFile makes data the content of a file that appears whole or not at all.
 func replaceFile(path string, data []byte) error {
-	temp := path + ".tmp"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*"+tempSuffix) // 0600
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
 	}
-	if err := os.Rename(temp, path); err != nil {
+	if err != nil {
+		_ = os.Remove(f.Name()) // the next start does it otherwise
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(path))

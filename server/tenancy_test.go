@@ -1,8 +1,12 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,6 +57,51 @@ func TestOwnerDoesNotStayReleased(t *testing.T) {
 			t.Errorf("a Release of the life before: %v", err)
 		}
 	})
+}
+
+func TestSecondServerOfAnOwnerIsLogged(t *testing.T) {
+	for _, members := range []int{1, 3} {
+		inWorld(t, func(t *testing.T, w *world) {
+			var log lines
+			w.configure = func(e *Election) { e.Log = slog.New(slog.NewTextHandler(&log, nil)) }
+			w.member.members = members
+			w.start()
+			w.serving()
+			sleep(t.Context(), 10*time.Minute)
+			before := log.with("another server")
+			w.tenancy(func(o syncobject.Owner) (syncobject.Owner, error) {
+				o.Instance = "another"
+				return o, nil
+			})
+			sleep(t.Context(), w.Timing.Heartbeat+2*w.Timing.Poll)
+			after := log.with("another server")
+			if before != 0 || (after > 0) != (members == 1) || w.Ready(t.Context()) != nil {
+				t.Errorf("%d members: logged %d times before and %d after, ready %v", members, before, after, w.Ready(t.Context()))
+			}
+			if o := w.tenancy(nil); o.Instance != "another" {
+				t.Errorf("owner.json %+v", o)
+			}
+		})
+	}
+}
+
+// lines are what was logged.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+// with counts the lines that contain part.
+func (l *lines) with(part string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.all.String(), part)
 }
 
 // A lineage that is found after the container was read is no other history: a
@@ -140,20 +189,32 @@ func TestServerThatStartsBeforeItsCopyHasSettled(t *testing.T) {
 // What owner.json promises binds a restart that cannot write another promise.
 func TestPromiseBindsUntilOwnerJSONSaysOtherwise(t *testing.T) {
 	for name, configure := range map[string]func(*Election){
-		"a longer lease":      func(e *Election) { e.Timing.Lease = 30 * time.Minute },
-		"no implicit fencing": func(e *Election) { e.Implicit = false },
+		"a longer lease":       func(e *Election) { e.Timing.Lease = 30 * time.Minute },
+		"no implicit fencing":  func(e *Election) { e.Implicit = false },
+		"a longer kill budget": func(e *Election) { e.Timing.Kill = 2 * time.Minute },
+		"a later watchdog":     func(e *Election) { e.Timing.Watchdog = 150 * time.Second },
+		"no time for the lease": func(e *Election) {
+			e.Timing.Lease, e.Timing.Watchdog = time.Hour, time.Hour
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.start()
 				w.serving()
 				sleep(t.Context(), time.Minute)
-				bound := w.tenancy(nil).Timing().Bound()
+				promised := w.tenancy(nil).Timing()
+				bound, read := promised.Bound(), w.memory.get().Lease.Wall
 				w.crash()
 				w.cutOff, w.configure = true, configure
+				restarted := time.Now()
 				w.start()
 				sleep(t.Context(), bound)
 				w.shutNow()
+				after := max(w.Timing.Kill, w.Timing.Watchdog) // it may take so long from now on
+				late := w.member.seen().fencedAt.Add(after).Sub(read) - promised.Lease - max(promised.Kill, promised.Watchdog)
+				if least := w.member.seen().fencedAt.Sub(restarted); late > w.Timing.Tick && least > w.Timing.Tick {
+					t.Errorf("etcd may have run on for %v", late)
+				}
 				w.faults.set(nil)
 				w.serving()
 				if o := w.tenancy(nil); o.Lease.Duration() != w.Timing.Lease || o.ImplicitFencing != w.Implicit {

@@ -34,6 +34,7 @@
 // # Not promised
 //
 // That a database which is let in is sound to its last page: that takes reading all
-// of it. That an etcd whose data dir vanishes while it may serve does not begin
-// anew: this package is asked once each time that the right to serve is got.
+// of it. That a data dir which is taken away from a running etcd is noticed before
+// that etcd ends: the gate looks for it whenever it is asked, and then this package is
+// asked again; an etcd that something else starts is not seen.
 package bootstrap

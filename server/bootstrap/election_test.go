@@ -43,6 +43,41 @@ func testElected(t *testing.T, p past) {
 	}
 }
 
+// testHandedOn wants a hand-over of a server that comes up with a disk from before
+// the container was handed to it, and with no memory of its own. That disk does not
+// become the final snapshot.
+func testHandedOn(t *testing.T, p past) {
+	s := newSite(t, clone(t, p.store))
+	adopt(t, s.store, second, nil)
+	held(t, s, second)
+	s.place(t, p, "late")
+	before := content(t, s.dataDir)
+	file := syncobject.NewFile(s.store)
+	_, _, err := file.Update(t.Context(), func(o syncobject.Object) (syncobject.Object, error) {
+		return o.Claim(syncobject.Claim{ID: "c", Owner: second, ForceAfter: time.Hour, At: time.Now()})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.election(t)
+	for t.Context().Err() == nil {
+		o, err := file.Read(t.Context())
+		if err != nil || o.Status != syncobject.Initial {
+			t.Fatalf("%v, what was served until %d is handed over through %d: %+v", err, p.last, o.Snapshots.ThroughRevision, o.Decision)
+		}
+		if o.Source.Phase == syncobject.SnapshotFailed && strings.Contains(o.Source.Error, "before the hand-over to here") {
+			break
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-t.Context().Done():
+		}
+	}
+	if content(t, s.dataDir) != before {
+		t.Error("the data dir was touched")
+	}
+}
+
 // refusedTo waits until a gate is told why it has to wait.
 func refusedTo(t *testing.T, el *server.Election) {
 	t.Helper()

@@ -129,6 +129,7 @@ func TestPast(t *testing.T) {
 	p := newPast(t)
 	for name, test := range map[string]func(*testing.T, past){
 		"rules": testRules, "disk lost": testDiskLost, "crash": testCrash, "ended": testEnded, "members": testMembers, "elected": testElected,
+		"handed on": testHandedOn, "early backup": testEarlyBackup,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, p) })
 	}

@@ -3,6 +3,7 @@ package bootstrap_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/server/bootstrap"
 	"github.com/etcd-ferry/etcd-ferry/store/mem"
 	"github.com/etcd-ferry/etcd-ferry/store/storetest"
+	"github.com/etcd-ferry/etcd-ferry/syncobject"
 	"github.com/etcd-ferry/etcd-ferry/test/etcdtest"
 )
 
@@ -74,6 +76,61 @@ etcd_ferry_bootstrap_lossy_restores_total 2
 `
 	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "etcd_ferry_bootstrap_lossy_restores_total"); err != nil {
 		t.Error(err)
+	}
+}
+
+// testEarlyBackup is a server that was started beside its copy and has backed up as
+// it was before: in epoch 0. Its disk is nevertheless of what was handed over.
+func testEarlyBackup(t *testing.T, p past) {
+	s := newSite(t, clone(t, p.store))
+	adopt(t, s.store, second, nil)
+	early := syncobject.Holder{ID: second.ID}
+	s.prepared(t, early, "")
+	e, c := s.start(t)
+	b := backUp(t, e, s.store, early)
+	full := b.full(t)
+	if _, err := c.Put(t.Context(), "served", "by b"); err != nil {
+		t.Fatal(err)
+	}
+	b.delta(t)
+	e.Stop(t)
+	before := content(t, s.dataDir)
+	s.prepared(t, syncobject.Holder{ID: second.ID, Epoch: second.Epoch, Lineage: full.Lineage}, full.Lineage)
+	if content(t, s.dataDir) != before || len(s.aside(t)) != 0 {
+		t.Errorf("what was served is not kept; moved aside: %v", s.aside(t))
+	}
+}
+
+// TestCopyThatBeginsMeanwhileIsSeen has a copy into the container begin just before
+// a member is noted as let in, and just after.
+func TestCopyThatBeginsMeanwhileIsSeen(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprintf("after %v", after), func(t *testing.T) {
+			objects := mem.New()
+			a := archive.New(objects)
+			begin := func() {
+				if err := a.BeginAdoption(t.Context(), archive.BegunAdoption{OperationID: "op", Owner: "a"}); err != nil {
+					t.Error(err)
+				}
+			}
+			s := newSite(t, storetest.NewFaulty(objects, func(c storetest.Call) storetest.Fault {
+				switch {
+				case c.Op != storetest.Create:
+				case after:
+					return storetest.Fault{Then: begin}
+				default:
+					begin()
+				}
+				return storetest.Fault{}
+			}))
+			if _, err := s.prepare(t, nobody, ""); !errors.Is(err, archive.ErrAdopting) {
+				t.Errorf("let in beside a copy: %v", err)
+			}
+			if err := a.SettleAdoption(t.Context(), "op", archive.AdoptionWithdrawn); err != nil {
+				t.Fatal(err)
+			}
+			s.prepared(t, nobody, "")
+		})
 	}
 }
 
