@@ -1,6 +1,6 @@
-# Needs Go, make, git, a C compiler (for the race detector) and Node.js with npm
-# (for Azurite); everything else is built here, from the versions pinned in
-# test/tools/*.
+# Needs Go, make, git, a C compiler (for the race detector and the model) and
+# Node.js with npm (for Azurite); everything else is built here, from the versions
+# pinned in test/tools/*, but Spin, which is Debian's.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -36,7 +36,7 @@ demo: build ## Watch a real etcd being backed up, destroyed and brought back
 	bin/etcd-ferry demo
 
 .PHONY: test
-test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) ## Run all tests, against real etcds and stores and with the race detector
+test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) spin ## Run all tests, against real etcds and stores and with the race detector
 	all=$$(go list $(PKG)); deployed=$$(grep -E '$(DEPLOYED)' <<<"$$all" || true); units=$$(grep -vE '$(DEPLOYED)' <<<"$$all" || true); \
 	{ failed=0; \
 	  [ -z "$$units" ] || go test -json -vet=off -count=1 -timeout=15m -race $(TESTFLAGS) $$units || failed=1; \
@@ -67,11 +67,22 @@ bench: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) ## Measure the figures of the R
 robust: $(ETCD_TOOLS) ## Hand etcds of each version over ROUNDS (50) times, with clients that write
 	FERRY_ROUNDS=$(ROUNDS) go test -json -run='^TestNothingIsLost$$' -timeout=4h ./test/robust/rows | go run ./test/tools/report
 
+.PHONY: model
+model: spin ## Search every state of the hand-over's model, and see its mutants fail
+	go test -v -count=1 -timeout=15m ./test/model
+
+.PHONY: spin
+spin:
+	@command -v spin >/dev/null || \
+		{ command -v apt-get >/dev/null && echo 'spin is missing, it is installed from Debian' >&2 && \
+			as=$$([ "$$(id -u)" = 0 ] || echo sudo) && $$as apt-get update -qq && $$as apt-get install -qq -y spin >&2; } || \
+		{ echo 'spin is missing: install Spin 6.5 (https://spinroot.com), test/model needs it' >&2; exit 1; }
+
 .PHONY: ci
 ci: lint test ## What a change has to pass
 
 .PHONY: tools
-tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(LINT) ## Build etcd in all supported versions, object stores, a bad network, and the linter
+tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(LINT) spin ## Build etcd in all supported versions, object stores, a bad network, and the linter
 
 # All three programs of a version come from one run.
 .tools/etcd-%/etcd .tools/etcd-%/etcdctl .tools/etcd-%/etcdutl: test/tools/etcd-%/go.mod test/tools/etcd-%/go.sum

@@ -84,6 +84,25 @@ func TestAbortThawsTheCluster(t *testing.T) {
 	})
 }
 
+// The sidecar that froze the cluster has died, or cannot reach the store.
+func TestOthersThawWhatTheyHaveNotFrozen(t *testing.T) {
+	inCluster(t, false, func(t *testing.T, w *world) {
+		for _, when := range []string{"before the abort was seen", "after it"} {
+			w.change(claimed)
+			w.change(func(o syncobject.Object) (syncobject.Object, error) { return o.Abort(o.Generation, "test", time.Now()) })
+			g := w.object().Generation
+			if when == "after it" {
+				sleep(t.Context(), 3*w.Timing.Poll)
+			}
+			w.member.set(func(m *fakeMember) { m.frozen = g })
+			sleep(t.Context(), 3*w.Timing.Poll)
+			if s := w.member.seen(); s.frozen != 0 || s.fences != 0 || w.Status().Role != Owner {
+				t.Errorf("%s: frozen for %d, %d fences, role %s", when, s.frozen, s.fences, w.Status().Role)
+			}
+		}
+	})
+}
+
 func TestWithoutQuorumThereIsNoFinalSnapshot(t *testing.T) {
 	inCluster(t, true, func(t *testing.T, w *world) {
 		w.member.set(func(m *fakeMember) { m.quorum = errors.New("no leader") })

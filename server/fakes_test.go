@@ -98,6 +98,8 @@ type fakeMember struct {
 	fencedAt time.Time
 	onFence  func() // nil: nothing
 	backups  int    // that run
+
+	onUnfence func() // nil: nothing; set before the first life
 }
 
 var errDead = errors.New("this process has crashed")
@@ -196,6 +198,9 @@ func (m *fakeMember) Fence(context.Context, []fence.Process) error {
 }
 
 func (m *fakeMember) Unfence() error {
+	if m.onUnfence != nil {
+		m.onUnfence()
+	}
 	m.unlock()
 	return nil
 }

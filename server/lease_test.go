@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"math"
@@ -167,6 +168,32 @@ func TestSlowReadsDoNotStretchTheLease(t *testing.T) {
 		w.wait(SelfFenced)
 		if took := time.Since(began); took > w.Timing.Lease+w.Timing.Tick {
 			t.Errorf("fenced after %v", took)
+		}
+	})
+}
+
+// The lock on the database is released inside a lease only: an etcd that was
+// started past the gate may be waiting for it.
+func TestSleepWhileTheDataDirIsPreparedKeepsItLocked(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		var prepared, released int
+		w.configure = func(e *Election) {
+			e.Prepare = func(context.Context, syncobject.Holder, string) (string, error) {
+				if prepared++; prepared == 1 {
+					w.clock.jump(time.Hour, time.Hour)
+				}
+				return "", nil
+			}
+		}
+		w.member.onUnfence = func() {
+			if released++; !w.lease.valid() {
+				t.Error("the lock was released without a lease")
+			}
+		}
+		w.start()
+		w.serving()
+		if prepared != 2 || released != 1 {
+			t.Errorf("prepared %d times, released %d times", prepared, released)
 		}
 	})
 }

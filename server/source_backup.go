@@ -106,11 +106,12 @@ func (e *Election) currentBackup() *ownedBackup {
 // attend runs the backup beside the leader of the cluster, and only there: of
 // several sidecars one backs up. At a change of leader two may for a moment,
 // which costs nothing but storage. It also lifts a fence that an aborted hand-over
-// has left.
+// has left; again and again, since the sidecar of another member, which has not seen
+// the abort yet, may set it at any time, and be cut off then for long.
 func (e *Election) attend(b *ownedBackup) {
 	var running *ownedRun
 	defer func() { running.stop() }()
-	thawed, known := false, false
+	known := false
 	for b.ctx.Err() == nil {
 		s, err := e.standing(b.ctx)
 		known = known || err == nil
@@ -121,8 +122,8 @@ func (e *Election) attend(b *ownedBackup) {
 			running.stop()
 			running = nil
 		}
-		if err == nil && !thawed {
-			thawed = e.thaw(b.ctx)
+		if err == nil {
+			e.thaw(b.ctx)
 		}
 		e.noteLineage(b.ctx)
 		pause := e.Timing.Poll
@@ -151,19 +152,17 @@ func (e *Election) standing(ctx context.Context) (Standing, error) {
 }
 
 // thaw lets the cluster accept writes again, if a hand-over that was aborted has
-// left it frozen. It reports whether that is certain.
-func (e *Election) thaw(ctx context.Context) bool {
+// left it frozen.
+func (e *Election) thaw(ctx context.Context) {
 	e.mu.Lock()
 	g := e.owned // one that was seen since may be what the cluster is being frozen for
 	e.mu.Unlock()
 	if g == 0 {
-		return true
+		return
 	}
-	if err := e.member.Thaw(ctx, g); err != nil {
+	if err := e.member.Thaw(ctx, g); err != nil && ctx.Err() == nil {
 		e.Log.Warn("the cluster may refuse writes still, it will be tried again", "error", err)
-		return false
 	}
-	return true
 }
 
 // ownedRun is a running backup.

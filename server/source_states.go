@@ -57,6 +57,9 @@ func (e *Election) owner(r reading) state {
 		if next != nil || ctx.Err() != nil {
 			return next
 		}
+		if e.over() { // the machine may have slept while the data dir was prepared
+			return e.selfFenced()
+		}
 		if err := e.letIn(ctx); err != nil {
 			return e.selfFenced()
 		}
