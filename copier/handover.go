@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
@@ -88,6 +89,7 @@ type HandOver struct {
 	// Boot tells the time since boot. The preset is Go's clock, which stands still
 	// while the machine sleeps: the wait is the longer for it, never the shorter.
 	Boot    func() time.Duration
+	Rand    func() float64 // spreads what many would do at once: in [0,1), safe for concurrent use
 	Log     *slog.Logger
 	Metrics *Metrics
 
@@ -109,7 +111,7 @@ func NewHandOver(id string, from, to Container) *HandOver {
 		Poll: syncobject.DefaultPoll, Read: syncobject.DefaultRead, Precopy: DefaultPrecopy,
 		Slack: syncobject.DefaultSlack, ClockError: syncobject.DefaultClockError,
 		Force: ForceSafely, Tries: DefaultTries,
-		Boot: func() time.Duration { return time.Since(began) }, Log: slog.Default(), Metrics: NewMetrics(nil),
+		Boot: func() time.Duration { return time.Since(began) }, Rand: rand.Float64, Log: slog.Default(), Metrics: NewMetrics(nil),
 		id: id, from: from, to: to,
 		source: syncobject.NewFile(from.Objects), holder: syncobject.NewOwnerFile(from.Objects),
 		own: syncobject.NewFile(to.Objects), tenancy: syncobject.NewOwnerFile(to.Objects),
@@ -169,6 +171,7 @@ type state func(context.Context) (state, error)
 // moment: it goes on where it was. What it copied counts, for this container's
 // server, only when it has returned without an error.
 func (h *HandOver) Run(ctx context.Context) (Outcome, error) {
+	h.source.Rand, h.own.Rand, h.tenancy.Rand = h.Rand, h.Rand, h.Rand
 	r := &handing{HandOver: h, outcome: Outcome{From: h.from.Archive.String(), To: h.to.Archive.String(), Owner: h.id}}
 	var err error
 	for next := state(r.claim); next != nil && err == nil; {

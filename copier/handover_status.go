@@ -2,7 +2,6 @@ package copier
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -106,7 +105,7 @@ func (h *HandOver) trouble(what string, err error) {
 
 // pause waits a poll period ± 10 %.
 func (h *HandOver) pause(ctx context.Context) error {
-	return sleep(ctx, time.Duration(float64(h.Poll)*(0.9+0.2*rand.Float64())))
+	return sleep(ctx, time.Duration(float64(h.Poll)*(0.9+0.2*h.Rand())))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,6 +61,11 @@ type Election struct {
 	Metrics  *ElectionMetrics
 	Clock    Clock
 	Boot     func() (string, error) // names this run of the kernel, see BootID
+	// Rand spreads what many would do at once: in [0,1), safe for concurrent use.
+	Rand func() float64
+	// Memory keeps what must survive a restart of this process; nil: a file in
+	// StateDir.
+	Memory Memory
 	// Backup makes what backs up etcd while this deployment is the owner; renamed
 	// is told of which lineage the history turns out to be. Nil: nothing is backed
 	// up.
@@ -80,6 +86,7 @@ type Election struct {
 	member  Member
 	store   store.Store
 	archive *archive.Archive
+	retry   *store.Retrier
 	late    *archive.Archive // what came too late for a hand-over
 
 	memory   memory
@@ -131,10 +138,11 @@ const lateFolder = "late"
 // NewElection returns an Election with the default settings. S is the container,
 // as its provider gives it: one call is one attempt.
 func NewElection(m Member, s store.Store, a *archive.Archive) *Election {
+	retry := store.Retry(s)
 	return &Election{
 		Timing: DefaultTiming(), Implicit: true, Log: slog.Default(), Metrics: NewElectionMetrics(nil),
-		Clock: SystemClock{}, Boot: BootID, Pace: syncobject.DefaultPace,
-		member: m, store: s, archive: a, late: archive.New(store.Prefix(store.Retry(s), lateFolder)),
+		Clock: SystemClock{}, Boot: BootID, Rand: rand.Float64, Pace: syncobject.DefaultPace,
+		member: m, store: s, archive: a, retry: retry, late: archive.New(store.Prefix(retry, lateFolder)),
 		object: syncobject.NewFile(s), tenancy: syncobject.NewOwnerFile(s),
 		asking: make(chan struct{}, 1), kick: make(chan struct{}, 1), readings: make(chan reading, 1),
 		changed: make(chan struct{}), role: Unknown, reason: errNotRead,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -56,7 +55,9 @@ func (e *Election) begin(ctx context.Context) error {
 	if err := errors.Join(datadir.Sweep(filepath.Join(e.StateDir, WorkFolder)), removeTemps(e.StateDir)); err != nil {
 		return fmt.Errorf("remove what an earlier run has left: %w", err)
 	}
-	e.memory.path = filepath.Join(e.StateDir, "election.json")
+	if e.memory.kept = e.Memory; e.Memory == nil {
+		e.memory.kept = stateFile(filepath.Join(e.StateDir, "election.json"))
+	}
 	if err := e.memory.load(); err != nil {
 		return err
 	}
@@ -65,6 +66,7 @@ func (e *Election) begin(ctx context.Context) error {
 		return err
 	}
 	e.object.Pace, e.late.Recipients = e.Pace, e.archive.Recipients
+	e.object.Rand, e.tenancy.Rand, e.retry.Rand = e.Rand, e.Rand, e.Rand
 	e.lease.clock, e.instance = e.Clock, uuid.NewString()
 	if e.memory.get().BootID != boot { // times and processes of another run mean nothing
 		err := e.memory.update(func(p *persisted) { p.BootID, p.Lease, p.Gates = boot, instant{}, nil })
@@ -129,7 +131,7 @@ func (e *Election) pause(ctx context.Context) {
 	if r := e.Status().Role; r == Ceded {
 		period *= cededPolls
 	}
-	t := time.NewTimer(period*9/10 + rand.N(period/5+1))
+	t := time.NewTimer(period*9/10 + time.Duration(e.Rand()*float64(period/5)))
 	defer t.Stop()
 	select {
 	case <-t.C:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
@@ -198,7 +197,7 @@ func (e *Election) selfFenced() state {
 				continue
 			}
 			if ev.reading.verdict == syncobject.Own { // a whole seed comes back at once
-				sleep(ctx, rand.N(e.Timing.Poll/5+1))
+				sleep(ctx, time.Duration(e.Rand()*float64(e.Timing.Poll/5)))
 			}
 			return e.follow(ev.reading)
 		}

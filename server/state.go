@@ -53,20 +53,38 @@ func (p persisted) stale(holder syncobject.Holder) bool {
 	return p.Lineage != "" && p.Lineage != holder.Lineage && p.Epoch < holder.Epoch
 }
 
-// memory is persisted in a file.
-type memory struct {
-	path string
+// Memory keeps what an Election must not forget, as one piece of bytes. It may be
+// called while the Election answers nobody: it must not wait for others.
+type Memory interface {
+	// Load returns what was kept last; fs.ErrNotExist: nothing yet.
+	Load() ([]byte, error)
+	// Replace keeps data, whole or not at all, and has it outlive the machine's
+	// next crash. After an error the one or the other is kept.
+	Replace(data []byte) error
+	String() string // for people: where it is
+}
 
-	mu    sync.Mutex // guards what follows, and the file
+// stateFile is a Memory.
+type stateFile string
+
+func (f stateFile) String() string            { return string(f) }
+func (f stateFile) Load() ([]byte, error)     { return os.ReadFile(string(f)) }
+func (f stateFile) Replace(data []byte) error { return replaceFile(string(f), data) }
+
+// memory is persisted.
+type memory struct {
+	kept Memory
+
+	mu    sync.Mutex // guards what follows, and what is kept
 	state persisted
 	torn  bool // the last write failed: the disk may have what it said
 }
 
-// load reads the file. If there is none, nothing is remembered.
+// load reads what is kept. If there is nothing, nothing is remembered.
 func (m *memory) load() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	data, err := os.ReadFile(m.path)
+	data, err := m.kept.Load()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -75,7 +93,7 @@ func (m *memory) load() error {
 	}
 	if err != nil {
 		return fmt.Errorf("state of the election: %w: it cannot be told whether etcd may serve; "+
-			"if this deployment is the owner for certain, remove %s and start again", err, m.path)
+			"if this deployment is the owner for certain, remove %s and start again", err, m.kept)
 	}
 	return nil
 }
@@ -101,7 +119,7 @@ func (m *memory) update(change func(*persisted)) error {
 		return nil
 	}
 	m.torn = true
-	if err := replaceFile(m.path, data); err != nil {
+	if err := m.kept.Replace(data); err != nil {
 		return fmt.Errorf("remember the state of the election: %w", err)
 	}
 	m.torn = false

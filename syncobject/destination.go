@@ -152,8 +152,8 @@ func (o Object) Adopt(owner Holder) (Object, error) {
 	switch {
 	case owner.ID == "" || owner.Lineage == "":
 		return o, o.refuse(step, ErrInvalid, "", "no owner id or no lineage")
-	case o.Absent(), o.Outcome == Superseded && o.Owner.ID == owner.ID && o.Owner.Lineage == owner.Lineage:
-		return o, nil
+	case o.Absent(), o.Outcome != Completed && o.Owner.ID == owner.ID && o.Owner.Lineage == owner.Lineage:
+		return o, nil // done before, also if a hand-over from here is wanted since
 	case o.Pending() && o.Status != Done:
 		return o, o.refuse(step, ErrConflict, o.Destination.ID, "a hand-over of this container is pending: finish, abort or reclaim it")
 	case !o.Pending() && o.Outcome != Completed && o.Owner.ID != "" && o.Owner.ID != owner.ID:

@@ -263,3 +263,27 @@ func TestNamesOfThePast(t *testing.T) {
 	o.SchemaVersion, o.WriteID = SchemaVersion, "w" // as a File does
 	roundTrip(t, o)
 }
+
+// An adopter that was interrupted does its steps again, and another hand-over may be
+// wanted of him by then: what he adopted is his.
+func TestAdoptAgainWhileAnotherHandOverIsWanted(t *testing.T) {
+	adopter := Holder{ID: "a", Epoch: 9, Lineage: "lineage-a2"}
+	o, err := Object{}.Initiate(Request{Owner: srcA, At: t0})
+	for _, step := range []func(Object, int64) (Object, error){
+		claim("b"), report(srcA, SourceReport{Phase: Fenced, Member: "m1", Members: 1, At: t0}), publish(srcA), commit(dstB), adopt(adopter), claim("b"),
+	} {
+		if err == nil {
+			o, err = step(o, o.Generation)
+		}
+	}
+	if err != nil || !o.Pending() || o.Owner.ID != "a" {
+		t.Fatalf("%v: %+v", err, o)
+	}
+	if got, err := o.Adopt(adopter); err != nil || !reflect.DeepEqual(got, o) {
+		t.Errorf("%v: %+v, was %+v", err, got, o)
+	}
+	other := Holder{ID: "a", Epoch: 8, Lineage: "lineage-a1"}
+	if _, err := o.Adopt(other); !errors.Is(err, ErrConflict) {
+		t.Errorf("an older adoption is accepted: %v", err)
+	}
+}

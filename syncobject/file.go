@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,8 @@ type File[T document[T]] struct {
 	Timeout  time.Duration // of one call of the store, during an Update
 	Attempts int           // to read and write, during an Update
 	Pause    time.Duration // bound of the pause after the first failure, doubled by each further one up to 16 times
+	// Rand parts writers that are at odds: in [0,1), safe for concurrent use.
+	Rand func() float64
 
 	store store.Swapper
 	name  string
@@ -54,7 +57,7 @@ func NewOwnerFile(s store.Swapper) *File[Owner] { return newFile(s, OwnerName, P
 
 func newFile[T document[T]](s store.Swapper, name string, parse func([]byte) (T, error)) *File[T] {
 	return &File[T]{
-		Pace: DefaultPace, Timeout: DefaultTimeout, Attempts: DefaultAttempts, Pause: DefaultPause,
+		Pace: DefaultPace, Timeout: DefaultTimeout, Attempts: DefaultAttempts, Pause: DefaultPause, Rand: rand.Float64,
 		store: s, name: name, parse: parse, turn: make(chan struct{}, 1),
 	}
 }

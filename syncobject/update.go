@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"time"
 
@@ -34,7 +33,7 @@ func (u *update[T]) run(ctx context.Context) (T, bool, error) {
 		}
 		wait := again.wait
 		if again.cause != nil {
-			last, wait = again.cause, backOff(u.Pause, failed)
+			last, wait = again.cause, u.backOff(failed)
 			failed++
 		}
 		if wait == 0 || failed > u.Attempts {
@@ -135,9 +134,9 @@ func (u *unsettled) Error() string { return fmt.Sprintf("not settled: %v", u.cau
 
 // backOff returns how long to wait after the try that follows failed others:
 // between half and all of a bound that doubles, so that writers at odds part.
-func backOff(first time.Duration, failed int) time.Duration {
-	bound := first << min(failed, 4)
-	return bound/2 + rand.N(bound/2+1)
+func (f *File[T]) backOff(failed int) time.Duration {
+	bound := f.Pause << min(failed, 4)
+	return bound/2 + time.Duration(f.Rand()*float64(bound/2))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -44,6 +44,9 @@ type Bootstrap struct {
 	Members func() int
 	Bump    int64
 
+	// Disk is the data dir; nil: the folder.
+	Disk Disk
+
 	RetryMin, RetryMax, ProgressPeriod time.Duration
 	Log                                *slog.Logger
 	Metrics                            *Metrics
@@ -114,7 +117,7 @@ func (b *Bootstrap) Check(ctx context.Context, holder syncobject.Holder, have st
 
 func (b *Bootstrap) gather(ctx context.Context, holder syncobject.Holder, have string) (f facts, err error) {
 	f = facts{holder: holder, have: have, accept: b.Accept, member: cmp.Or(b.Options.Name, restorer.DefaultName)}
-	if f.disk, err = lookAt(b.dataDir); err != nil {
+	if f.disk, err = b.lookAt(); err != nil {
 		return f, fmt.Errorf("look at the data dir: %w", err)
 	}
 	if f.stored, err = readContainer(ctx, b.archive); err != nil {
@@ -197,11 +200,7 @@ func (b *Bootstrap) restore(ctx context.Context, f facts, d decision) error {
 	}
 	b.Log.Log(ctx, level, "the data dir is restored", "reason", d.why, "lossy", d.bump, "through_revision", plan.Revision,
 		"snapshots", len(plan.Chain.All()), "lineage", plan.Chain.Full.Lineage, "bytes", plan.Plain)
-	r := restorer.New(b.archive)
-	r.Locked = true
-	stop := b.report(ctx, r)
-	result, err := r.Do(ctx, plan, b.dataDir)
-	stop()
+	result, err := b.disk().Restore(ctx, plan)
 	if err != nil {
 		return b.failed(fmt.Errorf("%s: %w", d.why, err))
 	}

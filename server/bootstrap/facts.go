@@ -51,9 +51,9 @@ type disk struct {
 // cluster returns the cluster id as snapshots have it.
 func (d disk) cluster() string { return strconv.FormatUint(d.state.ClusterID, 16) }
 
-// lookAt reads what a data dir says. The error says that it could not be told.
-func lookAt(path string) (disk, error) {
-	d, dir := disk{path: path}, datadir.Dir{Data: path}
+// lookAt reads what the data dir says. The error says that it could not be told.
+func (b *Bootstrap) lookAt() (disk, error) {
+	d, dir := disk{path: b.dataDir}, b.disk()
 	empty, err := dir.Empty()
 	if err != nil || empty {
 		return d, err
@@ -71,7 +71,7 @@ func lookAt(path string) (disk, error) {
 	default:
 		return d, d.why
 	}
-	origin, err := restorer.ReadOrigin(path)
+	origin, err := dir.Origin()
 	if err == nil && d.condition == sound && origin.ClusterID == d.cluster() {
 		d.origin = origin
 	}
