@@ -15,13 +15,14 @@ PKG       ?= ./...
 TESTFLAGS ?=
 # What starts whole deployments: one package at a time, since their clocks are real,
 # and not with the race detector, which would only see the tests' own code.
-DEPLOYED  := /test/(e2e|robust)
+DEPLOYED  := /test/(deploy|e2e|robust)
 
 ETCDS := $(patsubst test/tools/etcd-%,%,$(wildcard test/tools/etcd-*))
 ETCD_TOOLS := $(foreach v,$(ETCDS),$(addprefix .tools/etcd-$(v)/,etcd etcdctl etcdutl))
 STORE_SERVERS := $(addprefix .tools/,versitygw minio fake-gcs-server toxiproxy)
 AZURITE := .tools/azurite/node_modules/.bin/azurite-blob
 LINT := .tools/golangci-lint
+DEPLOY_TOOLS := .tools/manifests .tools/promtool
 
 .PHONY: help
 help: ## Show this list
@@ -29,14 +30,14 @@ help: ## Show this list
 
 .PHONY: build
 build: ## Build bin/etcd-ferry
-	CGO_ENABLED=0 go build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/ ./cmd/etcd-ferry
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/etcd-ferry
 
 .PHONY: demo
 demo: build ## Watch a real etcd being backed up, destroyed and brought back
 	bin/etcd-ferry demo
 
 .PHONY: test
-test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) spin ## Run all tests, against real etcds and stores and with the race detector
+test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) spin ## Run all tests, against real etcds and stores and with the race detector
 	all=$$(go list $(PKG)); deployed=$$(grep -E '$(DEPLOYED)' <<<"$$all" || true); units=$$(grep -vE '$(DEPLOYED)' <<<"$$all" || true); \
 	{ failed=0; \
 	  [ -z "$$units" ] || go test -json -vet=off -count=1 -timeout=15m -race $(TESTFLAGS) $$units || failed=1; \
@@ -81,8 +82,27 @@ spin:
 .PHONY: ci
 ci: lint test ## What a change has to pass
 
+.PHONY: sbom
+sbom: build .tools/sbom ## Write bin/sbom.json: the modules that bin/etcd-ferry is made of (CycloneDX)
+	.tools/sbom bin/etcd-ferry '$(VERSION)' > bin/sbom.json
+
+# The second time from a copy elsewhere and with nothing compiled before.
+.PHONY: reproduce
+reproduce: ## Build what the Dockerfile builds, for each platform, twice, and compare; takes minutes
+	@export VERSION='$(VERSION)' TARGETOS=linux; \
+	copy=$$(mktemp -d); trap 'chmod -R u+w "$$copy"; rm -rf "$$copy"' EXIT; mkdir -p bin "$$copy/src"; \
+	git ls-files -z cmd copier pkg restorer server snapshotter store syncobject go.mod go.sum | xargs -0 cp --parents -t "$$copy/src"; \
+	line=$$(sed -n 's/^RUN \(.*go build.*\)/\1/p' Dockerfile); \
+	for TARGETARCH in amd64 arm64; do export TARGETARCH; out="$(CURDIR)/bin/etcd-ferry-linux-$$TARGETARCH"; \
+		sh -ec "$${line//\/out\/etcd-ferry/$$out}"; \
+		(cd "$$copy/src" && GOCACHE="$$copy/cache" sh -ec "$${line//\/out\/etcd-ferry/$$copy/etcd-ferry}"); \
+		cmp "$$out" "$$copy/etcd-ferry"; \
+		test $$(stat -c %s "$$out") -le $$((80 << 20)) || { echo "$$out is larger than 80 MiB" >&2; exit 1; }; \
+		sha256sum "$$out"; \
+	done
+
 .PHONY: tools
-tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(LINT) spin ## Build etcd in all supported versions, object stores, a bad network, and the linter
+tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) $(LINT) spin ## Build etcd in all supported versions, object stores, a bad network, promtool, and the linter
 
 # All three programs of a version come from one run.
 .tools/etcd-%/etcd .tools/etcd-%/etcdctl .tools/etcd-%/etcdutl: test/tools/etcd-%/go.mod test/tools/etcd-%/go.sum
@@ -100,6 +120,13 @@ $(AZURITE): test/tools/azurite/package.json test/tools/azurite/package-lock.json
 	cp $^ .tools/azurite/
 	cd .tools/azurite && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	touch $@
+
+.tools/manifests .tools/sbom: .tools/%: test/tools/%/go.mod test/tools/%/go.sum test/tools/%/main.go
+	CGO_ENABLED=0 go -C test/tools/$* build -trimpath -o '$(CURDIR)/$@' .
+
+# Without the clients of clouds in which Prometheus looks for targets.
+.tools/promtool: test/tools/promtool/go.mod test/tools/promtool/go.sum
+	CGO_ENABLED=0 go -C test/tools/promtool build -tags remove_all_sd -trimpath -o '$(CURDIR)/$@' tool
 
 $(LINT): test/tools/lint/go.mod test/tools/lint/go.sum
 	CGO_ENABLED=0 go -C test/tools/lint build -trimpath -o '$(CURDIR)/.tools/' tool

@@ -34,19 +34,22 @@ type state func(ctx context.Context) state
 // Begin remembers what was before, finds out whether a fence would be permitted,
 // and restores the fence if there was one. It comes before anything listens.
 //
-// It takes the state dir until Run ends, and is refused if another process has it.
+// It takes the state dir, if that is its Memory, until Run ends, and is refused if
+// another process has it.
 func (e *Election) Begin(ctx context.Context) error {
 	if err := errors.Join(e.Timing.Check(), os.MkdirAll(e.StateDir, 0o700)); err != nil {
 		return err
 	}
-	lock, err := lockDir(e.StateDir)
-	if err != nil {
-		return err
+	if e.Memory == nil {
+		lock, err := lockDir(e.StateDir)
+		if err != nil {
+			return err
+		}
+		e.inUse = lock
 	}
 	if err := e.begin(ctx); err != nil {
-		return errors.Join(err, lock.release())
+		return errors.Join(err, e.inUse.release())
 	}
-	e.inUse = lock
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/etcd-ferry/etcd-ferry/restorer"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
@@ -86,4 +87,84 @@ func result(err error) string {
 		return "error"
 	}
 	return "ok"
+}
+
+// VerifyMetrics tells what the verifications of a VerifyMode found.
+type VerifyMetrics struct {
+	total              *prometheus.CounterVec
+	last               *prometheus.GaugeVec
+	revision, at, took prometheus.Gauge
+}
+
+// The results of a verification: all is well, something stored is damaged or missing,
+// or one could not look.
+const (
+	verdictOK      = "ok"
+	verdictInvalid = "invalid"
+	verdictError   = "error"
+)
+
+// NewVerifyMetrics registers the metrics with reg; nil registers nothing.
+func NewVerifyMetrics(reg prometheus.Registerer) *VerifyMetrics {
+	f := promauto.With(reg)
+	gauge := func(name, help string) prometheus.Gauge {
+		return f.NewGauge(prometheus.GaugeOpts{Name: "etcd_ferry_" + name, Help: help})
+	}
+	m := &VerifyMetrics{
+		total: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "etcd_ferry_verifications_total", Help: "Verifications of what is stored, by result.",
+		}, []string{"result"}),
+		last: f.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "etcd_ferry_verification_result", Help: "1 for the result of the last verification.",
+		}, []string{"result"}),
+		revision: gauge("verified_revision", "Revision that the last verification without a finding could restore."),
+		at:       gauge("verified_timestamp_seconds", "When the last verification without a finding ended; 0: there was none yet."),
+		took:     gauge("verification_duration_seconds", "Time that the last verification took."),
+	}
+	for _, v := range []string{verdictOK, verdictInvalid, verdictError} {
+		m.total.WithLabelValues(v)
+		m.last.WithLabelValues(v)
+	}
+	return m
+}
+
+func (m *VerifyMetrics) observe(r restorer.Report, err error, took time.Duration) {
+	now := verdict(r, err)
+	m.total.WithLabelValues(now).Inc()
+	for _, v := range []string{verdictOK, verdictInvalid, verdictError} {
+		m.last.WithLabelValues(v).Set(truth(v == now))
+	}
+	m.took.Set(took.Seconds())
+	if now == verdictOK {
+		m.revision.Set(float64(reached(r)))
+		m.at.SetToCurrentTime()
+	}
+}
+
+func verdict(r restorer.Report, err error) string {
+	switch {
+	case err != nil:
+		return verdictError
+	case len(r.Findings) > 0:
+		return verdictInvalid
+	}
+	return verdictOK
+}
+
+// reached is the newest revision that could be restored.
+func reached(r restorer.Report) (revision int64) {
+	if r.Trial != nil {
+		return r.Trial.Result.Revision
+	}
+	for _, w := range r.Windows {
+		revision = max(revision, w.Last)
+	}
+	return revision
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

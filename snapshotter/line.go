@@ -50,6 +50,14 @@ func (l *line) contradicts(st etcd.Status) string {
 	return ""
 }
 
+// lag is how many of the revisions seen nobody could restore from the archive.
+func (l *line) lag() int64 {
+	if l.full == nil {
+		return l.revision
+	}
+	return max(0, l.revision-max(l.next-1, l.full.First))
+}
+
 // position asks etcd where it stands, and returns the line that it is on. One
 // does it at a time: of two answers the older one would look like other data.
 func (s *Snapshotter) position(ctx context.Context) (etcd.Status, line, error) {
@@ -87,6 +95,11 @@ func (s *Snapshotter) find(ctx context.Context, st etcd.Status) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line, s.newest = found, newest
+	for _, m := range []*snapshot.Manifest{found.full, found.parent} {
+		if m != nil {
+			s.Metrics.newest(*m)
+		}
+	}
 	s.follower.begin(found.next, found.lineID)
 	close(s.located)
 	return nil
@@ -103,6 +116,7 @@ func (s *Snapshotter) align(st etcd.Status) line {
 		s.Log.Warn("the data of etcd was replaced, a new lineage begins", "why", why, "before", before, "lineage", s.line.lineage)
 	}
 	s.line.revision, s.line.raft = st.Revision, st.RaftIndex
+	s.Metrics.behind(s.line.lag())
 	return *s.line
 }
 
@@ -202,6 +216,7 @@ func (s *Snapshotter) stored(m snapshot.Manifest) {
 	if s.line == nil || s.line.lineage != m.Lineage {
 		return
 	}
+	defer func() { s.Metrics.behind(s.line.lag()) }()
 	s.line.parent = &m
 	if m.Kind == snapshot.Full {
 		if m.First >= s.line.base {

@@ -1,6 +1,7 @@
 package snapshotter
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +18,12 @@ type Metrics struct {
 	lastRevision, lastTime         *prometheus.GaugeVec
 	etcdRevision, waitingRevisions prometheus.Gauge
 	waitingBytes, stalled          prometheus.Gauge
+	running                        prometheus.Gauge
+	lagRevisions, lagSeconds       prometheus.Gauge
+	required                       *prometheus.GaugeVec
 	pruned                         prometheus.Counter
+
+	on atomic.Bool // Run runs
 }
 
 // NewMetrics registers the metrics with reg; nil registers nothing.
@@ -46,6 +52,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		waitingRevisions: gauge("waiting_revisions", "Revisions packed in memory and not stored yet."),
 		waitingBytes:     gauge("waiting_bytes", "Bytes packed in memory and not stored yet."),
 		stalled:          gauge("stalled", "1 if the backup has made no progress for three delta periods."),
+		running:          gauge("backup_running", "1 while this process backs etcd up; of several members' it is the leader's that does."),
+		lagRevisions:     gauge("lag_revisions", "Revisions that etcd had when it was last asked and that nobody could restore; 0 while this process does not back up."),
+		lagSeconds:       gauge("lag_seconds", "Time since the archive was last found or brought up to date with etcd; 0 while this process does not back up."),
+		required:         byKind("snapshot_required", "1 from when a snapshot is due until it is stored; 0 while this process does not back up."),
 		pruned: f.NewCounter(prometheus.CounterOpts{
 			Name: "etcd_ferry_snapshots_pruned_total", Help: "Snapshots removed by retention.",
 		}),
@@ -58,6 +68,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		m.bytes.WithLabelValues(k)
 		m.lastRevision.WithLabelValues(k)
 		m.lastTime.WithLabelValues(k)
+		m.required.WithLabelValues(k)
 	}
 	return m
 }
@@ -72,11 +83,59 @@ func (m *Metrics) observe(kind snapshot.Kind, began time.Time, taken *snapshot.M
 	m.taken.WithLabelValues(k, "ok").Inc()
 	m.seconds.WithLabelValues(k).Observe(time.Since(began).Seconds())
 	m.bytes.WithLabelValues(k).Add(float64(taken.StoredSize))
-	m.lastRevision.WithLabelValues(k).Set(float64(taken.Last))
-	m.lastTime.WithLabelValues(k).Set(float64(taken.Time.Unix()))
+	m.newest(*taken)
+}
+
+// newest tells of a snapshot that is the newest stored one of its kind.
+func (m *Metrics) newest(s snapshot.Manifest) {
+	k := string(s.Kind)
+	m.lastRevision.WithLabelValues(k).Set(float64(s.Last))
+	m.lastTime.WithLabelValues(k).Set(float64(s.Time.Unix()))
 }
 
 func (m *Metrics) etcdAt(revision int64) { m.etcdRevision.Set(float64(revision)) }
+
+// behind tells how many revisions nobody could restore. Nothing is due from
+// somebody who does not back up.
+func (m *Metrics) behind(revisions int64) {
+	if !m.on.Load() {
+		return
+	}
+	m.lagRevisions.Set(float64(revisions))
+	m.due(snapshot.Delta, revisions > 0)
+}
+
+func (m *Metrics) due(kind snapshot.Kind, is bool) {
+	m.required.WithLabelValues(string(kind)).Set(truth(is))
+}
+
+// begun and ended tell that Run runs.
+func (m *Metrics) begun() {
+	m.on.Store(true)
+	m.running.Set(1)
+}
+
+func (m *Metrics) ended() {
+	m.on.Store(false)
+	for _, g := range []prometheus.Gauge{m.running, m.stalled, m.lagRevisions, m.lagSeconds, m.waitingRevisions, m.waitingBytes} {
+		g.Set(0)
+	}
+	m.due(snapshot.Full, false)
+	m.due(snapshot.Delta, false)
+}
+
+// quiet tells for how long the archive has not been up to date.
+func (m *Metrics) quiet(d time.Duration, stalled bool) {
+	m.lagSeconds.Set(d.Seconds())
+	m.stalled.Set(truth(stalled))
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
 
 func (m *Metrics) waiting(revisions int64, bytes int) {
 	m.waitingRevisions.Set(float64(revisions))

@@ -27,6 +27,8 @@ const (
 // again; they never end Run.
 func (s *Snapshotter) Run(ctx context.Context) {
 	defer s.following(ctx)()
+	s.Metrics.begun()
+	defer s.Metrics.ended()
 	var g errgroup.Group
 	g.Go(func() error { s.runDeltas(ctx); return nil })
 	g.Go(func() error { s.runFulls(ctx); return nil })
@@ -85,10 +87,12 @@ func (s *Snapshotter) runFulls(ctx context.Context) {
 			return
 		}
 		s.Log.Info("a full snapshot is due", "why", why)
+		s.Metrics.due(snapshot.Full, true)
 		pause := fullRetryMin
 		for ctx.Err() == nil {
 			_, err := s.Full(ctx)
 			if err == nil || ctx.Err() != nil {
+				s.Metrics.due(snapshot.Full, err != nil)
 				s.forgetRequest() // it came before the full; if it still holds it comes again
 				break
 			}
@@ -214,11 +218,11 @@ func (s *Snapshotter) watchProgress(ctx context.Context) {
 		s.mu.Lock()
 		quiet := time.Since(s.progress)
 		s.mu.Unlock()
-		if quiet <= stallPeriods*s.DeltaPeriod {
-			s.Metrics.stalled.Set(0)
+		stalled := quiet > stallPeriods*s.DeltaPeriod
+		s.Metrics.quiet(quiet, stalled)
+		if !stalled {
 			return
 		}
-		s.Metrics.stalled.Set(1)
 		s.Log.Error("backup makes no progress", "for", quiet.Round(time.Second),
 			"waiting_revisions", whole-first+1, "waiting_bytes", size)
 	})

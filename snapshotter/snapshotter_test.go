@@ -401,11 +401,14 @@ func TestAuthChangeAsksForAFull(t *testing.T) {
 }
 
 // running runs s until the test ends.
-func (f *fixture) running(s *snapshotter.Snapshotter) {
+// running runs s until the test ends, or stop is called.
+func (f *fixture) running(s *snapshotter.Snapshotter) (stop func()) {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
-	f.t.Cleanup(func() { cancel(); <-done })
+	stop = func() { cancel(); <-done }
+	f.t.Cleanup(stop)
+	return stop
 }
 
 func (f *fixture) fulls() (n int) {
@@ -489,15 +492,65 @@ func TestNoProgressIsSaid(t *testing.T) {
 	eventually(t, "going on", func() bool { return gauge(t, reg, "etcd_ferry_stalled") == 0 })
 }
 
+// What is behind is told while it is, and by nobody who does not back up.
+func TestLagIsTold(t *testing.T) {
+	f := newFixture(t)
+	reg := prometheus.NewRegistry()
+	s := f.snapshotter()
+	s.Metrics = snapshotter.NewMetrics(reg)
+	s.DeltaPeriod = 20 * time.Millisecond
+	is := func(name string, holds func(float64) bool) {
+		t.Helper()
+		eventually(t, name, func() bool { return holds(gauge(t, reg, "etcd_ferry_"+name)) })
+	}
+	zero, more := func(v float64) bool { return v == 0 }, func(v float64) bool { return v > 0 }
+	f.put("a")
+	stop := f.running(s)
+	is("backup_running", more)
+	eventually(t, "a full", func() bool { return f.fulls() == 1 })
+	is("snapshot_required/full", zero)
+	is("lag_revisions", zero)
+	f.store.down.Store(true)
+	f.put("b")
+	for _, name := range []string{"lag_revisions", "lag_seconds", "snapshot_required/delta"} {
+		is(name, more)
+	}
+	f.store.down.Store(false)
+	for _, name := range []string{"lag_revisions", "snapshot_required/delta"} {
+		is(name, zero)
+	}
+	f.store.down.Store(true)
+	f.put("c")
+	is("lag_revisions", more)
+	stop()
+	for _, name := range []string{"backup_running", "lag_revisions", "lag_seconds", "snapshot_required/delta", "snapshot_required/full", "stalled"} {
+		if v := gauge(t, reg, "etcd_ferry_"+name); v != 0 {
+			t.Errorf("%s is %v with nobody who backs up", name, v)
+		}
+	}
+	// Whoever comes next finds what is stored.
+	f.store.down.Store(false)
+	reg = prometheus.NewRegistry()
+	s = f.snapshotter()
+	s.Metrics, s.DeltaPeriod = snapshotter.NewMetrics(reg), time.Hour
+	f.running(s)
+	is("snapshot_last_revision/full", more)
+	is("snapshot_last_timestamp_seconds/full", more)
+}
+
+// gauge returns a metric, NAME or NAME/KIND.
 func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	t.Helper()
+	name, kind, _ := strings.Cut(name, "/")
 	families, err := reg.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		if family.GetName() == name {
-			return family.Metric[0].Gauge.GetValue()
+		for _, m := range family.Metric {
+			if family.GetName() == name && (len(m.Label) == 0 || m.Label[0].GetValue() == kind) {
+				return m.Gauge.GetValue()
+			}
 		}
 	}
 	t.Fatalf("no metric %s", name)

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"net"
 
 	"github.com/spf13/pflag"
 
@@ -42,4 +44,12 @@ func (f *accessFlags) check() error {
 
 func (f *accessFlags) apply(d *server.Daemon) {
 	d.Socket, d.TLS, d.Access = f.socket, f.tls, f.access
+}
+
+// checkListen wants host:port.
+func checkListen(address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("--listen %q: want for example %s", address, server.DefaultListen)
+	}
+	return nil
 }

@@ -73,9 +73,7 @@ func (f *handOverFlags) check() error {
 		errs = append(errs, errors.New("times must be above 0"))
 	}
 	if f.listen != "" {
-		if _, _, err := net.SplitHostPort(f.listen); err != nil {
-			errs = append(errs, fmt.Errorf("--listen %q: want for example %s", f.listen, server.DefaultListen))
-		}
+		errs = append(errs, checkListen(f.listen))
 	}
 	return errors.Join(errs...)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
@@ -79,12 +78,9 @@ func (c *serverCommand) flags(fs *pflag.FlagSet) {
 }
 
 func (c *serverCommand) check() error {
-	errs := []error{c.store.check(), c.etcd.check(), c.policy.check(), c.owner.check(), c.boot.check(), c.access.check()}
+	errs := []error{c.store.check(), c.etcd.check(), c.policy.check(), c.owner.check(), c.boot.check(), c.access.check(), checkListen(c.listen)}
 	if _, err := parseSchedule(c.fullSchedule); err != nil {
 		errs = append(errs, fmt.Errorf("--full-schedule %q: %w", c.fullSchedule, err))
-	}
-	if _, _, err := net.SplitHostPort(c.listen); err != nil {
-		errs = append(errs, fmt.Errorf("--listen %q: want for example %s", c.listen, server.DefaultListen))
 	}
 	if c.deltaPeriod <= 0 || c.prunePeriod <= 0 {
 		errs = append(errs, errors.New("--delta-period and --prune-period must be above 0"))

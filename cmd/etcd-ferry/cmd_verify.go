@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/etcd-ferry/etcd-ferry/restorer"
+	"github.com/etcd-ferry/etcd-ferry/server"
 )
 
 type verifyCommand struct {
@@ -21,6 +23,8 @@ type verifyCommand struct {
 	output  output
 	level   string
 	tempDir string
+	period  time.Duration
+	listen  string
 }
 
 func newVerifyCommand(a *app) *cobra.Command {
@@ -32,7 +36,10 @@ func newVerifyCommand(a *app) *cobra.Command {
   content   reads every stored byte and checks digests and formats
   restore   restores the newest state into a temporary directory, checks the
             database, and compares the hash of its keys with the one in the
-            manifests, or of the live etcd if --etcd-endpoints is given`,
+            manifests, or of the live etcd if --etcd-endpoints is given
+
+With --listen it does so each --period until it is told to stop, and answers /livez
+and /metrics, which has the last result and revision.`,
 	}, &verifyCommand{live: etcdFlags{
 		name: "etcd-endpoints", usage: "`URLs` of the live etcd, to compare a trial restore with; default: none is asked",
 	}})
@@ -44,6 +51,8 @@ func (c *verifyCommand) flags(fs *pflag.FlagSet) {
 	c.live.flags(fs)
 	c.output.flags(fs)
 	fs.StringVar(&c.level, "level", string(restorer.LevelRestore), "how deep to look: `level` manifest, content or restore")
+	fs.DurationVar(&c.period, "period", server.DefaultVerifyPeriod, "with --listen: time between two verifications")
+	fs.StringVar(&c.listen, "listen", "", "`address` to answer HTTP on, and to go on; default: verify once")
 	fs.StringVar(&c.tempDir, "temp-dir", "", "`dir` for a trial restore, with room for the database; default: the system's")
 }
 
@@ -52,11 +61,18 @@ func (c *verifyCommand) check() error {
 	if !slices.Contains(restorer.Levels, restorer.Level(c.level)) {
 		errs = append(errs, fmt.Errorf("--level %q: want manifest, content or restore", c.level))
 	}
+	if c.period <= 0 {
+		errs = append(errs, errors.New("--period must be above 0"))
+	}
+	if c.listen != "" {
+		errs = append(errs, checkListen(c.listen))
+	}
 	return errors.Join(errs...)
 }
 
 func (c *verifyCommand) run(ctx context.Context, e *env) error {
-	a, err := c.store.open(newMetrics())
+	m := newMetrics()
+	a, err := c.store.open(m)
 	if err != nil {
 		return err
 	}
@@ -73,6 +89,24 @@ func (c *verifyCommand) run(ctx context.Context, e *env) error {
 		defer client.Close()
 		v.Live = client
 	}
+	if c.listen != "" {
+		return c.again(ctx, e, server.NewVerifyMode(v.Verify), m)
+	}
+	return c.once(ctx, e, v)
+}
+
+// again verifies each period.
+func (c *verifyCommand) again(ctx context.Context, e *env, mode *server.VerifyMode, m *metrics) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", c.listen)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	mode.Period, mode.Log, mode.Metrics, mode.Results = c.period, e.log, m.handler(), m.verification()
+	return mode.Run(ctx, l)
+}
+
+func (c *verifyCommand) once(ctx context.Context, e *env, v *restorer.Verifier) error {
 	began := time.Now()
 	report, stop := e.progress(ctx, "verify")
 	v.Progress = report

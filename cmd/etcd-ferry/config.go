@@ -1,24 +1,21 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"sigs.k8s.io/yaml"
 )
 
 const (
-	configFlag = "config"
-	envPrefix  = "ETCD_FERRY_"
+	configFlag      = "config"
+	printConfigFlag = "print-config"
+	envPrefix       = "ETCD_FERRY_"
 )
 
 // kubernetesVar matches the variables that Kubernetes gives to every pod for a
@@ -30,34 +27,53 @@ var kubernetesVar = regexp.MustCompile(
 type setting struct {
 	from   string
 	values []string
+	list   bool // values were written as a list
 }
+
+// origins say where the values of flags come from. Those that it does not name have
+// their defaults.
+type origins map[string]string
 
 // configure gives the flags of c that are not on the command line their values
 // from the environment, else from the config file. A name that is a flag of no
 // command is a complaint, one of another command's flags is passed over: a file
 // and an environment serve all commands. All complaints come joined.
-func configure(c *cobra.Command, environ []string) error {
+func configure(c *cobra.Command, environ []string) (origins, error) {
+	from := origins{}
+	c.Flags().Visit(func(f *pflag.Flag) { from[f.Name] = "flag" })
 	known := knownFlags(c.Root())
 	env, envErr := envSettings(environ, known)
 	errs := []error{envErr}
-	if s, ok := env[configFlag]; ok && !c.Flags().Changed(configFlag) {
-		errs = append(errs, apply(c.Flags().Lookup(configFlag), s))
+	use := func(f *pflag.Flag, s setting) {
+		if from[f.Name] != "" {
+			return
+		}
+		err := s.apply(f)
+		if err == nil {
+			from[f.Name] = s.from
+		}
+		errs = append(errs, err)
 	}
-	file, err := fileSettings(c.Flags().Lookup(configFlag).Value.String(), known)
+	path := c.Flags().Lookup(configFlag)
+	if s, ok := env[configFlag]; ok {
+		use(path, s)
+	}
+	file, err := fileSettings(path.Value.String(), known)
 	errs = append(errs, err)
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		s, ok := env[f.Name]
 		if !ok {
 			s, ok = file[f.Name]
 		}
-		if ok && !f.Changed {
-			errs = append(errs, apply(f, s))
+		if ok {
+			use(f, s)
 		}
 	})
-	return errors.Join(errs...)
+	return from, errors.Join(errs...)
 }
 
-// knownFlags returns the names of all flags of all commands.
+// knownFlags returns the names of all flags of all commands that can be set
+// elsewhere than on the command line.
 func knownFlags(c *cobra.Command) map[string]bool {
 	known := map[string]bool{}
 	add := func(f *pflag.Flag) { known[f.Name] = true }
@@ -67,6 +83,7 @@ func knownFlags(c *cobra.Command) map[string]bool {
 		maps.Copy(known, knownFlags(sub))
 	}
 	delete(known, "help")
+	delete(known, printConfigFlag)
 	return known
 }
 
@@ -80,9 +97,13 @@ func envSettings(environ []string, known map[string]bool) (map[string]setting, e
 		switch {
 		case !ours:
 		case known[name] && key == envName(name):
-			settings[name] = setting{"environment variable " + key, []string{value}}
+			settings[name] = setting{from: "environment variable " + key, values: []string{value}}
 		case !kubernetesVar.MatchString(key):
-			errs = append(errs, fmt.Errorf("environment variable %s: there is no flag of that name, unset it or correct it", key))
+			advice := "unset it or correct it"
+			if meant := nearest(name, known); meant != "" {
+				advice = "did you mean " + envName(meant) + "?"
+			}
+			errs = append(errs, fmt.Errorf("environment variable %s: there is no flag of that name, %s", key, advice))
 		}
 	}
 	return settings, errors.Join(errs...)
@@ -93,77 +114,46 @@ func envName(flag string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fileSettings reads a config file; no path means none.
-func fileSettings(path string, known map[string]bool) (map[string]setting, error) {
-	if path == "" {
-		return nil, nil
+// nearest returns the known name that somebody may have meant who wrote another,
+// "" if there is none. What is alike is for cobra to say, as it does for commands.
+func nearest(name string, known map[string]bool) string {
+	const longest, mostTypos = 64, 4
+	if len(name) > longest {
+		return ""
 	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("config file: %w", err)
+	var names cobra.Command
+	for k := range known {
+		names.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
 	}
-	values, err := parseConfig(content)
-	if err != nil {
-		return nil, fmt.Errorf("config file %s: %w", path, err)
-	}
-	settings := map[string]setting{}
-	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		texts, err := toTexts(values[name])
-		switch {
-		case !known[name] || name == configFlag:
-			errs = append(errs, fmt.Errorf("config file %s: %s: there is no flag of that name", path, name))
-		case err != nil:
-			errs = append(errs, fmt.Errorf("config file %s: %s: %w", path, name, err))
-		default:
-			settings[name] = setting{"config file " + path, texts}
+	for typos := 1; typos <= min(len(name)/2, mostTypos); typos++ {
+		names.SuggestionsMinimumDistance = typos
+		if alike := names.SuggestionsFor(name); len(alike) > 0 {
+			slices.SortFunc(alike, func(a, b string) int {
+				if len(a) != len(b) {
+					return len(a) - len(b)
+				}
+				return strings.Compare(a, b)
+			})
+			return alike[0]
 		}
 	}
-	return settings, errors.Join(errs...)
-}
-
-func parseConfig(content []byte) (map[string]any, error) {
-	asJSON, err := yaml.YAMLToJSONStrict(content)
-	if err != nil {
-		return nil, err
-	}
-	d := json.NewDecoder(bytes.NewReader(asJSON))
-	d.UseNumber() // a number stays as it was written
-	var values map[string]any
-	if err := d.Decode(&values); err != nil {
-		return nil, errors.New("want keys and values, the keys being names of flags")
-	}
-	return values, nil
-}
-
-// toTexts returns a YAML value as one would write it on the command line.
-func toTexts(value any) ([]string, error) {
-	switch v := value.(type) {
-	case string, bool, json.Number:
-		return []string{fmt.Sprint(v)}, nil
-	case []any:
-		var texts []string
-		for _, element := range v {
-			text, err := toTexts(element)
-			if _, nested := element.([]any); err != nil || nested {
-				return nil, errors.New("want a list of plain values")
-			}
-			texts = append(texts, text...)
-		}
-		return texts, nil
-	}
-	return nil, errors.New("want a value or a list of values")
+	return ""
 }
 
 // apply sets f as the command line would.
-func apply(f *pflag.Flag, s setting) error {
-	set := func() error { return f.Value.Set(strings.Join(s.values, ",")) }
-	if list, ok := f.Value.(pflag.SliceValue); ok && len(s.values) != 1 {
-		set = func() error { return list.Replace(s.values) }
-	} else if len(s.values) != 1 {
-		set = func() error { return errors.New("want one value, not a list") }
+func (s setting) apply(f *pflag.Flag) error {
+	var err error
+	switch list, isList := f.Value.(pflag.SliceValue); {
+	case isList && s.list:
+		err = list.Replace(s.values)
+	case len(s.values) != 1:
+		err = errors.New("want one value, not a list")
+	default:
+		if err = f.Value.Set(s.values[0]); err != nil {
+			_ = f.Value.Set(f.DefValue) // some become zero
+		}
 	}
-	if err := set(); err != nil {
+	if err != nil {
 		return fmt.Errorf("%s: invalid value for --%s: %w", s.from, f.Name, err)
 	}
 	f.Changed = true

@@ -30,7 +30,8 @@ func parsed(t *testing.T, line string, environ []string, file string) (*cobra.Co
 	if err := c.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	return c, configure(c, environ)
+	_, err = configure(c, environ)
+	return c, err
 }
 
 func TestPrecedence(t *testing.T) {
@@ -128,6 +129,10 @@ stores: file:///x
 config: other.yaml
 keep-last: [1, 2]
 keep-daily: {of: me}
+deltaShare: 3
+keep-hourly:
+keep-weekly: 1
+keep-weekly: 2
 `
 	_, err := parsed(t, "server", environ, file)
 	if err == nil {
@@ -135,7 +140,10 @@ keep-daily: {of: me}
 	}
 	for _, want := range []string{
 		"ETCD_FERRY_STOR:", "ETCD_FERRY_PRUNE_PERIOD:", "ETCD_FERRY_delta_limit:",
-		"--delta-period:", "stores: there is no flag", "config: there is no flag", "--keep-last:", "keep-daily: want a value",
+		"did you mean ETCD_FERRY_STORE?", "config.yaml, line 2: invalid value for --delta-period:",
+		"line 3: stores: there is no flag of that name, did you mean store?", "line 4: config: there is no flag",
+		"line 5: invalid value for --keep-last:", "line 6: keep-daily: want a value", "line 7: deltaShare: there is no flag of that name, did you mean delta-share?",
+		"line 8: keep-hourly: there is no value", "line 10: keep-weekly: it is on line 9 already",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
@@ -145,9 +153,13 @@ keep-daily: {of: me}
 
 func TestBadConfigFiles(t *testing.T) {
 	for name, file := range map[string]string{
-		"not YAML":    "a: b: c",
-		"a list":      "[a, b]",
-		"a key twice": "store: file:///a\nstore: file:///b\n",
+		"not YAML":        "a: b: c",
+		"a list":          "[a, b]",
+		"a key twice":     "store: file:///a\nstore: file:///b\n",
+		"a document more": "store: file:///a\n---\nstore: file:///b\n",
+		"a merged key":    "x: &x {store: file:///a}\n<<: *x\n",
+		"a tag":           "store: !secret file:///a\n",
+		"itself":          "etcd-endpoints: &x [*x]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := parsed(t, "server", nil, file); err == nil || !strings.Contains(err.Error(), "config.yaml") {

@@ -40,4 +40,6 @@ func (m *metrics) bootstrap() *bootstrap.Metrics { return bootstrap.NewMetrics(m
 
 func (m *metrics) handOver() *copier.Metrics { return copier.NewMetrics(m.registry) }
 
+func (m *metrics) verification() *server.VerifyMetrics { return server.NewVerifyMetrics(m.registry) }
+
 func (m *metrics) handler() http.Handler { return server.MetricsHandler(m.registry) }

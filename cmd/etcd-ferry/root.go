@@ -15,6 +15,7 @@ import (
 type app struct {
 	system
 	logLevel, logFormat, config string
+	printConfig                 bool
 
 	began bool // an action was begun: the command line was right
 }
@@ -42,7 +43,8 @@ back byte for byte. Without an etcd at hand, begin with: etcd-ferry demo
 
 Every flag can also be set by an environment variable, --etcd-endpoints by
 ETCD_FERRY_ETCD_ENDPOINTS, or in a YAML file named with --config, whose keys are
-the flags' names. A flag wins over a variable, and a variable over the file.
+the flags' names. A flag wins over a variable, and a variable over the file; what
+came of them is shown by --print-config.
 Results go to standard output, logs and progress to standard error.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -52,6 +54,7 @@ Results go to standard output, logs and progress to standard error.`,
 	root.SetHelpTemplate(root.HelpTemplate() + exitHelp())
 	fs := root.PersistentFlags()
 	fs.StringVar(&a.config, configFlag, "", "YAML `file` with values for flags; its keys are the flags' names")
+	fs.BoolVar(&a.printConfig, printConfigFlag, false, "print all values as a config file, with where each comes from, and do nothing")
 	fs.StringVar(&a.logLevel, "log-level", "info", "least `level` to log: debug, info, warn or error")
 	fs.StringVar(&a.logFormat, "log-format", "text", "`format` of logs: text or json")
 	root.AddCommand(
@@ -73,12 +76,16 @@ func (a *app) command(c *cobra.Command, act action) *cobra.Command {
 	}
 	act.flags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		configErr := configure(c, a.environ)
+		from, configErr := configure(c, a.environ)
 		e, err := a.env()
-		if err := errors.Join(configErr, err, act.check()); err != nil {
+		err = errors.Join(configErr, err, act.check())
+		a.began = err == nil
+		switch {
+		case a.printConfig:
+			return errors.Join(err, printConfig(a.stdout, c, from))
+		case err != nil:
 			return err
 		}
-		a.began = true
 		return act.run(c.Context(), e)
 	}
 	return c
