@@ -10,6 +10,7 @@ SHELL := bash
 VERSION  ?= $(shell git describe --always --dirty 2>/dev/null)
 FUZZTIME ?= 60s
 ROUNDS   ?= 50
+SEEDS    ?= 2000
 # Packages and flags of "make test", as in: make test PKG=./store/... TESTFLAGS=-run=Retry
 PKG       ?= ./...
 TESTFLAGS ?=
@@ -78,6 +79,10 @@ spin:
 		{ command -v apt-get >/dev/null && echo 'spin is missing, it is installed from Debian' >&2 && \
 			as=$$([ "$$(id -u)" = 0 ] || echo sudo) && $$as apt-get update -qq && $$as apt-get install -qq -y spin >&2; } || \
 		{ echo 'spin is missing: install Spin 6.5 (https://spinroot.com), test/model needs it' >&2; exit 1; }
+
+.PHONY: sim
+sim: ## Simulate SEEDS (2000) hand-overs, each with its own misfortunes, see test/robust/sim
+	go test -json -vet=off -count=1 -timeout=0 ./test/robust/sim -seeds $(SEEDS) | go run ./test/tools/report
 
 .PHONY: ci
 ci: lint test ## What a change has to pass

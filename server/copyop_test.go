@@ -97,7 +97,8 @@ func TestAbortOverHTTP(t *testing.T) {
 func TestStoreThatCannotBeReachedOverHTTP(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.start()
-		w.serving()
+		w.wait(Owner)
+		w.member.run() // below no gate: this process would be it, and outlives a fence
 		w.faults.set(cut)
 		r := w.ask("POST", "/copyop/initiate", "")
 		says(t, "initiate", r, 503, `"store"`)

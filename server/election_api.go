@@ -140,7 +140,7 @@ func (e *Election) vanished() error {
 	return nil
 }
 
-// Watchdog returns nil unless an etcd runs that must not, which is what the
+// Watchdog returns nil unless an etcd runs, or may start, that must not, which is what the
 // liveness probe of etcd's container asks (HANDOVER §4).
 func (e *Election) Watchdog() error {
 	e.mu.Lock()
@@ -158,6 +158,15 @@ func (e *Election) Watchdog() error {
 	}
 	if running {
 		return fmt.Errorf("etcd runs and must not: %w", why)
+	}
+	for _, gate := range e.passed() { // what is below it may come to its etcd at any time
+		alive, err := gate.Alive()
+		if err != nil {
+			return fmt.Errorf("whether a gate that has passed has ended cannot be told: %w", err)
+		}
+		if alive {
+			return fmt.Errorf("process %d was let pass, has not ended, and must not start etcd: %w", gate.PID, why)
+		}
 	}
 	return nil
 }

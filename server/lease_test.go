@@ -172,6 +172,24 @@ func TestSlowReadsDoNotStretchTheLease(t *testing.T) {
 	})
 }
 
+// A wrapper that has passed the gate may come to its etcd at any time: the kubelet
+// counts from the end of the lease, also if the sidecar dies during the fence.
+func TestWatchdogSeesAGateThatHasPassed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		w.member.end()
+		if err := w.Watchdog(); err != nil {
+			t.Errorf("inside the lease: %v", err)
+		}
+		w.faults.set(cut)
+		w.wait(SelfFenced)
+		if w.Watchdog() == nil {
+			t.Error("the watchdog does not see the gate")
+		}
+	})
+}
+
 // The lock on the database is released inside a lease only: an etcd that was
 // started past the gate may be waiting for it.
 func TestSleepWhileTheDataDirIsPreparedKeepsItLocked(t *testing.T) {

@@ -5,9 +5,15 @@ inline down(d) { pod[d].etcd = Asking; pod[d].permission = 0; pod[d].silence = 0
 
 /* §4: the liveness probe of etcd's container is answered by the sidecar, with 503
  * while an etcd runs that must not (election_api.go:Watchdog). */
-#define unheard(d) (pod[d].etcd == Passed && !sound(d) || pod[d].etcd == Up && (!sound(d) || over(d) || sidecar[d].role == Fencing))
+#ifdef ONLY_ETCD_IS_SEEN
+#define mustEnd(d) (pod[d].etcd == Up)
+#else
+#define mustEnd(d) (pod[d].etcd == Up || pod[d].etcd == Started || pod[d].etcd == Passed)
+#endif
+#define unheard(d) (pod[d].etcd != Asking && pod[d].etcd != Down && (!sound(d) || mustEnd(d) && (over(d) || sidecar[d].role == Fencing)))
 
 #ifdef GATE_UNBOUND
+#define GATE_LATE
 #define inLease(d) true
 #else
 #define inLease(d) (!over(d))
@@ -19,13 +25,18 @@ end:	do
 	 * left of the lease, counted from before the question (pkg/gate/ask.go). */
 	:: atomic { pod[d].etcd == Asking && sound(d) && sidecar[d].open && inLease(d) ->
 		pod[d].etcd = Passed; pod[d].permission = sidecar[d].lease }
-#ifdef GATE_UNBOUND
+#ifdef GATE_LATE
 	:: atomic { pod[d].etcd == Passed -> /* however old the answer is */
 #else
 	:: pod[d].etcd == Passed && pod[d].permission == 0 -> pod[d].etcd = Asking /* too late, it asks again */
 	:: atomic { pod[d].etcd == Passed && pod[d].permission > 0 ->
 #endif
+#ifdef WRAPPER
+		pod[d].etcd = Started; pod[d].permission = 0 }
+	:: atomic { pod[d].etcd == Started -> pod[d].etcd = Up; servesNow(d) }
+#else
 		pod[d].etcd = Up; pod[d].permission = 0; servesNow(d) }
+#endif
 	:: atomic { pod[d].etcd == Up -> down(d) } /* it dies by itself */
 #ifdef BYHAND
 	:: atomic { pod[d].etcd == Asking -> pod[d].etcd = Up; servesNow(d) } /* somebody starts it past the gate */

@@ -82,7 +82,7 @@ inline kills(d) {
 #ifdef GATE_FORGOTTEN
 	if :: pod[d].etcd == Up -> down(d) :: else fi;
 #else
-	if :: pod[d].etcd == Up || pod[d].etcd == Passed -> down(d) :: else fi;
+	if :: pod[d].etcd == Up || pod[d].etcd == Started || pod[d].etcd == Passed -> down(d) :: else fi;
 #endif
 #ifndef NO_LOCK
 	sidecar[d].locked = true;
@@ -140,7 +140,7 @@ inline prepare(d) {
 #define delivered(d) (sidecar[d].reading != nothing && sidecar[d].reading != asked)
 #define isPending(d) (sidecar[d].reading == handOver && sidecar[d].generation == sidecar[d].operation)
 #define in(d, r) (sound(d) && sidecar[d].role == r)
-#define working(d) (in(d, Snapshotting) || in(d, Failing) || in(d, Publishing) || in(d, Swapping) || in(d, Rereading))
+#define working(d) (in(d, Snapshotting) || in(d, Publishing) || in(d, Swapping) || in(d, Rereading))
 #define isMine(d) (object[d].generation == sidecar[d].operation && object[d].owner == d)
 
 inline handed(d) { sidecar[d].final = 0; sidecar[d].operation = 0; fenceFor(d, Ceded) }

@@ -32,7 +32,7 @@ bool adopting[DEPLOYMENTS];  /* an adoption is open: no server restores from the
 byte epoch[DEPLOYMENTS];     /* of the container */
 
 /* Of a source (§8). Fencing is the kill, whatever it is for. */
-mtype:role = { Unknown, Preparing, Owner, SelfFenced, Fencing, Snapshotting, Failing, Publishing,
+mtype:role = { Unknown, Preparing, Owner, SelfFenced, Fencing, Snapshotting, Publishing,
 	Swapping, Rereading, Ceded, Stopping, Releasing };
 mtype:verdict = { nothing, asked, own, handOver, foreign };
 
@@ -58,7 +58,7 @@ typedef Sidecar {
 Sidecar sidecar[SIDECARS];
 
 /* A container of etcd: the gate asks, has passed, or etcd runs below it. Down: there is none. */
-mtype:etcd = { Down, Asking, Passed, Up };
+mtype:etcd = { Down, Asking, Passed, Started, Up }; /* Started: a wrapper runs that has not come to its etcd; only with WRAPPER */
 
 typedef Pod {
 	mtype:etcd etcd;

@@ -12,6 +12,13 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
+// care is what an operator does to bring things in order.
+type care struct {
+	*world
+	jobs  map[*site]*job
+	began time.Time
+}
+
 // heal ends all misfortunes, and checks that somebody serves after a bounded time:
 // the operator does no more than what the documentation tells him to.
 func (w *world) heal() {
@@ -101,13 +108,6 @@ func (s *site) mended() {
 	if again {
 		s.scaleUp()
 	}
-}
-
-// care is what an operator does to bring things in order.
-type care struct {
-	*world
-	jobs  map[*site]*job
-	began time.Time
 }
 
 // well reports whether a write was acknowledged lately, and nothing is pending.

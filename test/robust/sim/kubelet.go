@@ -192,7 +192,8 @@ func (s *site) probe() {
 			failed = 0
 			continue
 		}
-		if failed++; failed < 3 || s.set.Defect == NoWatchdog {
+		failed++
+		if failed < 3 || s.set.Defect == NoWatchdog {
 			continue
 		}
 		failed = 0

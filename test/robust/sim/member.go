@@ -89,7 +89,7 @@ func (m member) Fence(_ context.Context, gates []fence.Process) error {
 
 // terminate lets etcd end after some time, if it is the one of that session.
 func (s *site) terminate(session int, after time.Duration, why string) {
-	time.Sleep(after)
+	s.sleep(after)
 	s.awaitMachine()
 	s.mu.Lock()
 	defer s.mu.Unlock()

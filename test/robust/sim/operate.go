@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
@@ -140,9 +141,14 @@ func (s *site) order(what string, do func(context.Context, *life) (syncobject.Ob
 	})
 }
 
+// initiate wants a hand-over, sometimes by a name that was used before.
 func (s *site) initiate() {
-	s.order("initiate", func(ctx context.Context, l *life) (syncobject.Object, error) {
-		o, _, err := l.election.Initiate(ctx, "")
+	name := ""
+	if s.names.chance(0.3) {
+		name = fmt.Sprint("op-", s.names.upTo(3))
+	}
+	s.order("initiate "+name, func(ctx context.Context, l *life) (syncobject.Object, error) {
+		o, _, err := l.election.Initiate(ctx, name)
 		return o, err
 	})
 }

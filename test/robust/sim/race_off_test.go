@@ -2,4 +2,9 @@
 
 package sim
 
-const defaultSeeds = 2000
+import "time"
+
+const (
+	defaultSeeds  = 2000
+	defaultBudget = 170 * time.Second
+)

@@ -2,5 +2,10 @@
 
 package sim
 
-// defaultSeeds are fewer where each takes ten times as long.
-const defaultSeeds = 100
+import "time"
+
+// Fewer seeds where each takes ten times as long.
+const (
+	defaultSeeds  = 100
+	defaultBudget = time.Minute
+)

@@ -202,7 +202,7 @@ func (b *backup) once(ctx context.Context) error {
 		return err
 	}
 	_, err = buffer.Write(data)
-	if err = errors.Join(err, buffer.Close()); err != nil {
+	if err := errors.Join(err, buffer.Close()); err != nil {
 		return err
 	}
 	m, err = b.archive.SaveBuffer(ctx, m, buffer)
@@ -303,7 +303,7 @@ func replay(ctx context.Context, a *archive.Archive, c snapshot.Chain) (rev int6
 			return 0, nil, err
 		}
 		to, part, err := decode(r)
-		if err = errors.Join(err, r.Close()); err != nil {
+		if err := errors.Join(err, r.Close()); err != nil {
 			return 0, nil, err
 		}
 		for _, x := range part {

@@ -22,6 +22,7 @@ import (
 var (
 	seedFlag   = flag.Int64("seed", -1, "replay this `seed` and print its story")
 	seedsFlag  = flag.Int("seeds", defaultSeeds, "how many seeds TestSeeds runs")
+	budgetFlag = flag.Duration("budget", defaultBudget, "no seed of TestSeeds begins later; 0: no limit")
 	fromFlag   = flag.Uint64("from", 1, "the first seed of TestSeeds")
 	shardsFlag = flag.Int("shards", 2, "processes that TestSeeds runs side by side")
 	dropFlag   = flag.String("drop", "", "`numbers` of misfortunes that do not happen, with -seed")
@@ -63,7 +64,11 @@ func TestShard(t *testing.T) {
 		}
 		set.Drop[number] = true
 	}
+	start := time.Now()
 	for i := range *seedsFlag {
+		if *budgetFlag > 0 && time.Since(start) > *budgetFlag {
+			return
+		}
 		seed := *fromFlag + uint64(i)*(*stepFlag)
 		began := time.Now()
 		r := simulate(t, seed, set)
@@ -76,7 +81,8 @@ func TestShard(t *testing.T) {
 		}
 		fmt.Printf("\n%s%s\n", prefix, data)
 		var m runtime.MemStats
-		if runtime.ReadMemStats(&m); m.HeapAlloc > 256<<20 {
+		runtime.ReadMemStats(&m)
+		if m.HeapAlloc > 256<<20 {
 			runtime.GC()
 		}
 	}
@@ -153,20 +159,24 @@ func TestSeeds(t *testing.T) {
 		t.Skip("-seed is given")
 	}
 	began := time.Now()
-	all := runSeeds(t, *fromFlag, *seedsFlag, *shardsFlag)
-	tally(t, all, time.Since(began))
+	all := runSeeds(t, *fromFlag, *seedsFlag, *shardsFlag, "-budget", budgetFlag.String())
+	took := time.Since(began)
+	tally(t, all, took)
 	told := 0
 	for _, l := range all {
 		if l.Violation == "" {
 			continue
 		}
-		if told++; told <= 5 {
+		told++
+		if told <= 5 {
 			t.Errorf("seed %d: %s\n%s", l.Seed, l.Violation, l.Tell())
 		} else {
 			t.Errorf("seed %d: %s", l.Seed, l.Violation)
 		}
 	}
-	if len(all) != *seedsFlag {
+	if *budgetFlag > 0 && took > *budgetFlag {
+		t.Logf("the budget of %v was over after %d of %d seeds", *budgetFlag, len(all), *seedsFlag)
+	} else if len(all) != *seedsFlag {
 		t.Errorf("%d of %d seeds came to an end", len(all), *seedsFlag)
 	}
 }

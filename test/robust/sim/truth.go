@@ -54,18 +54,11 @@ func (s *site) acknowledge(x entry) {
 	}
 	if t.holder != s.name || s.lapsed() {
 		if s.excusable() {
-			t.excused++
-			if t.excused == 1 {
-				s.note(s.name, "acknowledges write %d just after its machine stood still", x.id)
-			}
+			s.excuse(x)
 			return
 		}
-		if t.holder != s.name {
-			s.violated("I1", "%s acknowledges write %d at revision %d, and %s may", s.name, x.id, x.rev, t.whoMay())
-		} else {
-			s.violated("I1", "%s acknowledges write %d, and its lease began %.1f s ago",
-				s.name, x.id, time.Since(s.lastGood).Seconds())
-		}
+		s.violated("I1", "%s acknowledges write %d at revision %d, its lease began %.1f s ago, and %s may serve",
+			s.name, x.id, x.rev, time.Since(s.lastGood).Seconds(), t.whoMay())
 	}
 	if late := s.late(); late > 0 {
 		s.violated("I1", "%s acknowledges write %d, its lease was over %.1f s ago and its sidecar does nothing", s.name, x.id, late.Seconds())
@@ -73,6 +66,14 @@ func (s *site) acknowledge(x entry) {
 	delete(t.maybe, x.id)
 	t.acked[x.id] = x.rev
 	t.lastAck, t.ackedBy = time.Now(), s.name
+}
+
+// excuse notes a write that I1 does not speak of. The caller holds mu.
+func (s *site) excuse(x entry) {
+	s.truth.excused++
+	if s.truth.excused == 1 {
+		s.note(s.name, "acknowledges write %d just after its machine stood still", x.id)
+	}
 }
 
 func (t *truth) whoMay() string {

@@ -33,6 +33,7 @@ type world struct {
 	seed  uint64
 	set   Settings
 	fate  *dice // what goes wrong at steps of sync objects
+	names *dice // of operations
 	plan  plan
 	ctx   context.Context // of the world: ends with it
 	end   context.CancelCauseFunc
@@ -201,7 +202,7 @@ func newWorld(t *testing.T, seed uint64, set Settings) *world {
 	w := &world{t: t, seed: seed, set: set, began: time.Now(), counts: map[string]int{}}
 	w.ctx, w.end = context.WithCancelCause(t.Context())
 	uuid.SetRand(w.dice("uuid"))
-	w.plan, w.fate = w.drawPlan(), w.dice("fate")
+	w.plan, w.fate, w.names = w.drawPlan(), w.dice("fate"), w.dice("names")
 	w.truth = newTruth()
 	for i := range w.plan.sites {
 		w.sites = append(w.sites, newSite(w, string(rune('a'+i))))
