@@ -197,14 +197,16 @@ func TestSleepWhileTheDataDirIsPreparedKeepsItLocked(t *testing.T) {
 		var prepared, released int
 		w.configure = func(e *Election) {
 			e.Prepare = func(context.Context, syncobject.Holder, string) (string, error) {
-				if prepared++; prepared == 1 {
+				prepared++
+				if prepared == 1 {
 					w.clock.jump(time.Hour, time.Hour)
 				}
 				return "", nil
 			}
 		}
 		w.member.onUnfence = func() {
-			if released++; !w.lease.valid() {
+			released++
+			if !w.lease.valid() {
 				t.Error("the lock was released without a lease")
 			}
 		}

@@ -123,7 +123,7 @@ func send[T any](ctx context.Context, k *link, repeats bool, effect func() (T, e
 	}
 	if !f.lost {
 		k.tasks.Go(func() {
-			k.world.sleep(f.there)
+			k.sleep(f.there)
 			a := answer{err: f.err}
 			if f.err == nil {
 				a.t, a.err = effect()
@@ -131,7 +131,7 @@ func send[T any](ctx context.Context, k *link, repeats bool, effect func() (T, e
 			if f.again > 0 && repeats {
 				k.repeat(f.again, func() { _, _ = effect() })
 			}
-			k.world.sleep(f.back)
+			k.sleep(f.back)
 			if !f.unanswered {
 				answers <- a
 			}
@@ -155,7 +155,7 @@ func send[T any](ctx context.Context, k *link, repeats bool, effect func() (T, e
 // repeat lets a request arrive a second time.
 func (k *link) repeat(later time.Duration, effect func()) {
 	k.tasks.Go(func() {
-		k.world.sleep(later)
+		k.sleep(later)
 		effect()
 	})
 }
