@@ -224,7 +224,9 @@ func TestMemberThatWasAddedIsFrozenToo(t *testing.T) {
 		w.start()
 		w.serving()
 		sleep(t.Context(), w.Timing.Poll)
-		w.member.set(func(m *fakeMember) { m.content = &datadir.MembersError{Members: 3} }) // and nobody has noticed
+		w.member.set(func(m *fakeMember) {
+			m.content, m.takes = &datadir.MembersError{Members: 3}, time.Second // and nobody has noticed
+		})
 		w.change(claimed)
 		w.wait(Snapshotting)
 		w.member.set(func(m *fakeMember) { m.quorum = errors.New("not yet") })
@@ -233,7 +235,7 @@ func TestMemberThatWasAddedIsFrozenToo(t *testing.T) {
 		if s := w.object().Source; s.Phase == syncobject.SnapshotFailed || w.Status().Members != 3 {
 			t.Errorf("%d members are known, source %+v", w.Status().Members, s)
 		}
-		w.member.set(func(m *fakeMember) { m.quorum, m.content = nil, nil })
+		w.member.set(func(m *fakeMember) { m.quorum, m.content, m.takes = nil, nil, 0 })
 		w.wait(Ceded)
 		w.decidedBySource()
 	})
