@@ -240,6 +240,18 @@ func TestMembersOnlyGoUp(t *testing.T) {
 	}
 }
 
+func TestFenceThatFailedIsNotTakenBackByAnotherMember(t *testing.T) {
+	o := reach(t, "claim b", "report a")
+	for _, c := range []struct{ says, want SourcePhase }{
+		{FenceFailed, FenceFailed}, {Fencing, FenceFailed}, {"", FenceFailed}, {Fenced, Fenced}, {Fencing, Fencing},
+	} {
+		var err error
+		if o, err = o.Report(1, srcA, SourceReport{Phase: c.says}); err != nil || o.Source.Phase != c.want {
+			t.Errorf("after a report of %q: %q, %v", c.says, o.Source.Phase, err)
+		}
+	}
+}
+
 // What is stored is named after operations, so that their names are not used again.
 func TestNamesOfThePast(t *testing.T) {
 	var o Object

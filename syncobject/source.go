@@ -69,7 +69,8 @@ func (o Object) adoptOwner(h Holder) Object {
 
 // SourceReport is what a source says of itself. Zero fields change nothing, but
 // for Error, which the next report takes back. Members only goes up: whoever knows
-// of fewer has not looked for a while.
+// of fewer has not looked for a while. A member that is still being fenced does not
+// take back that the fence of another has failed.
 type SourceReport struct {
 	Phase   SourcePhase
 	Error   string
@@ -92,7 +93,7 @@ func (o Object) Report(g int64, by Holder, r SourceReport) (Object, error) {
 	o = o.adoptOwner(by)
 	s := &o.Source
 	s.Error = shorten(r.Error)
-	if r.Phase != "" {
+	if r.Phase != "" && (r.Phase != Fencing || s.Phase != FenceFailed) {
 		s.Phase = r.Phase
 	}
 	s.Members = max(s.Members, r.Members)
