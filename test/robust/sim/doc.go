@@ -6,7 +6,7 @@
 //	go test ./test/robust/sim                       the seeds of CI
 //	go test ./test/robust/sim -seed 4711            one of them, told as a story
 //	go test ./test/robust/sim -seed 4711 -shrink    without what it does not need
-//	go test ./test/robust/sim -seeds 50000 -timeout 0
+//	make sim SEEDS=50000                            as many as one likes
 //
 // # A world
 //
@@ -22,13 +22,19 @@
 // delays messages; processes crash and are started again with the state dir they
 // had; they stand still and go on; a machine is suspended with or without BOOTTIME
 // counting it, or reboots; the wall clock jumps; etcd crashes, is deaf to SIGTERM, or
-// is started late by its gate; the pod is scaled to zero and back; somebody aborts,
-// reclaims or initiates. Then each party has dice of its own, so that what one draws
-// does not change the luck of the others, and a plan can be shrunk.
+// is started late by its gate; the pod is scaled to zero and back; a copier stands
+// still, is replaced, and goes on; somebody aborts, reclaims or initiates. More of
+// that is drawn for the beginning of each hand-over, and for the moments after the
+// steps of a sync object. Then each party has dice of its own, so that what one draws
+// does not change the luck of the others, and misfortunes can be left out.
 //
 // When the time is over all misfortunes end, and the operator does what the
 // documentation says: copies that are claimed are run to their end, what nobody
-// wants is aborted or reclaimed. Within a bounded time somebody has to serve.
+// wants is aborted or reclaimed. Within a bounded time somebody has to serve, and
+// after that one more hand-over has to work, whatever the earlier ones have left.
+//
+// A destination's server that is started beside its copy may be let in first, on an
+// etcd of its own: the copy then refuses, and that etcd is none of this observer's.
 //
 // # What is looked at
 //
@@ -62,8 +68,8 @@
 // within G.
 //
 // Not modelled: several members of one etcd and their raft fence (test/robust/rows
-// has them), HTTP, encryption, pruning, an etcd that is started past its gate, loss
-// of a volume, a store that lies, clocks that are off by more than ρ, and timers
+// has them), HTTP, encryption, pruning, --force on the operator's word, an etcd that is
+// started past its gate, two sidecars of one owner id, loss of a volume, a store that lies, clocks that are off by more than ρ, and timers
 // that run at the rate of a clock: they run in virtual time. A process that stands
 // still does so at every call of a store, of etcd and of a client; its clock stands
 // still, and it may count on in between.
@@ -76,11 +82,20 @@
 // runtime's: it chooses at random between the cases of a select that are ready at
 // the same time, and orders timers of the same nanosecond at random; all times that
 // the simulation draws are in nanoseconds, so that this is rare. So most seeds tell
-// the same story each time, and some tell one of a few;
-// TestSeedsTellTheSameStory says how many. A violation that a replay does not show is
-// a violation all the same: run the seed a few times.
+// the same story each time, 46 of 50 when it was measured, and the others one of a
+// few; TestSeedsTellTheSameStory looks at that. A violation that a replay does not
+// show is a violation all the same: run the seed a few times.
 //
 // A change of the simulation, and some changes of the product, give a seed another
-// meaning. Regressions name the seeds that found something, with what it was; what
-// they found also has a test of its own beside the code.
+// meaning. TestRegressions names seeds with what they have found, in the product or
+// in a mutant of it; what was found in the product also has a test of its own beside
+// the code.
+//
+// # What it has found
+//
+// An adopter that was interrupted behind the commit point, while another hand-over of
+// its container was begun, could not be finished: its steps were refused for that
+// hand-over, which could not go on before they were done, until an operator aborted
+// it (syncobject: Adopt is done once the object says so). Begun was the other one by a
+// copier that had been replaced long before and went on.
 package sim

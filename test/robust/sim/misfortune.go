@@ -252,6 +252,8 @@ func (s *site) reboot(m misfortune, lasts time.Duration) {
 	}
 	s.note("", "%d. the machine of %s reboots", m.number, s.name)
 	s.off, s.still = true, time.Time{}
+	s.bootID++
+	s.booted, s.stolen = time.Now(), 0 // now: somebody may switch it on before it would come back by itself
 	s.etcd.kill("reboot")
 	s.mu.Unlock()
 	for _, l := range s.processes() {
@@ -259,8 +261,6 @@ func (s *site) reboot(m misfortune, lasts time.Duration) {
 	}
 	s.sleep(lasts / 4)
 	s.mu.Lock()
-	s.bootID++
-	s.booted, s.stolen = time.Now(), 0
 	again := s.wantsUp
 	s.mu.Unlock()
 	s.powerOn()
