@@ -35,7 +35,7 @@ func (j *job) full(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(copyDatabase(f, &counter{content, j.advance}, m), f.Close()); err != nil {
+	if err := errors.Join(copyDatabase(&early{File: f}, &counter{content, j.advance}, m), f.Close()); err != nil {
 		return err
 	}
 	j.result.FullSeconds = time.Since(begun).Seconds()
@@ -61,6 +61,26 @@ func copyDatabase(to io.Writer, content io.Reader, m snapshot.Manifest) error {
 		return fmt.Errorf("%s: %w: the sha256 that etcd appended is not that of the database", m.Name, archive.ErrCorrupt)
 	}
 	return nil
+}
+
+// early is a file that is on its way to the disk while more of it is written.
+// Otherwise the kernel waits for the Sync at the end, and the disk with it.
+type early struct {
+	*os.File
+	written, pushed int64
+}
+
+// pushSize is how many bytes are pushed at a time.
+const pushSize = 16 << 20
+
+func (e *early) Write(p []byte) (int, error) {
+	n, err := e.File.Write(p)
+	e.written += int64(n)
+	if more := e.written - e.pushed; more >= pushSize {
+		push(e.File, e.pushed, more)
+		e.pushed = e.written
+	}
+	return n, err
 }
 
 // counter tells how many bytes are read through it.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,7 +53,9 @@ func BenchmarkHandOver(b *testing.B) {
 						b.Fatal(err)
 					}
 					plain = info.Size()
+					syscall.Sync() // what was written before is nobody's time
 					moves = append(moves, timed(b, func() error { return move(b, db, plainBucket{s3Client(server), server.Bucket(b)}) }))
+					syscall.Sync()
 					downtimes = append(downtimes, handOver(b, source, destination))
 					source.stop()
 					destination.stop()
