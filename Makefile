@@ -11,6 +11,8 @@ VERSION  ?= $(shell git describe --always --dirty 2>/dev/null)
 FUZZTIME ?= 60s
 ROUNDS   ?= 50
 SEEDS    ?= 2000
+# Which of "make mutants": a regular expression.
+ONLY     ?=
 # Packages and flags of "make test", as in: make test PKG=./store/... TESTFLAGS=-run=Retry
 PKG       ?= ./...
 TESTFLAGS ?=
@@ -72,6 +74,10 @@ robust: $(ETCD_TOOLS) ## Hand etcds of each version over ROUNDS (50) times, with
 .PHONY: model
 model: spin ## Search every state of the hand-over's model, and see its mutants fail
 	go test -v -count=1 -timeout=15m ./test/model
+
+.PHONY: mutants
+mutants: $(ETCD_TOOLS) $(STORE_SERVERS) ## Break the hand-over on purpose, one rule at a time, and see the tests notice
+	go run ./test/tools/mutants -only '$(ONLY)'
 
 .PHONY: spin
 spin:

@@ -14,6 +14,7 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/copier"
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/store/mem"
+	"github.com/etcd-ferry/etcd-ferry/store/storetest"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
@@ -54,6 +55,37 @@ etcd_ferry_copy_through_revision 150
 		// The source comes back and learns it.
 		if err := a.publish(a.final(170)); !errors.Is(err, syncobject.ErrNotPending) {
 			t.Errorf("the source published: %v", err)
+		}
+	})
+}
+
+// W counts from the answer to the claim: a source may have read the object until
+// the claim was there.
+func TestSlowClaimDoesNotShortenTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t)
+		a.held()
+		fill(t, archive.New(a.Store), everyday...)
+		var answered, forced time.Time
+		slow := storetest.NewFaulty(a.Store, func(c storetest.Call) storetest.Fault {
+			switch {
+			case c.Op != storetest.Swap || c.Name != syncobject.ObjectName:
+				return storetest.Fault{}
+			case answered.IsZero():
+				return storetest.Fault{Delay: 8 * time.Second, Then: func() { answered = time.Now() }}
+			}
+			began := time.Now()
+			return storetest.Fault{Then: func() {
+				if forced.IsZero() && a.read().Decision.Forced {
+					forced = began
+				}
+			}}
+		})
+		h := handOver("b", slow, b.Store)
+		h.Poll = time.Second
+		start(t.Context(), h).wait(t)
+		if waited := forced.Sub(answered); forced.IsZero() || waited < h.Wait || waited > h.Wait+2*h.Poll {
+			t.Errorf("forced %v after the claim", waited)
 		}
 	})
 }

@@ -68,3 +68,31 @@ func TestStateThatCannotBeWrittenLeavesNothing(t *testing.T) {
 		t.Errorf("left: %v %v", entries, err)
 	}
 }
+
+// flaky is a Memory that fails while it is told to.
+type flaky struct {
+	err  error
+	kept string
+}
+
+func (f *flaky) String() string        { return "flaky" }
+func (f *flaky) Load() ([]byte, error) { return []byte(f.kept), f.err }
+func (f *flaky) Replace(data []byte) error {
+	if f.err == nil {
+		f.kept = string(data)
+	}
+	return f.err
+}
+
+func TestStateThatWasNotWrittenIsWrittenAgain(t *testing.T) {
+	f := &flaky{err: errors.New("the disk is full")}
+	m := memory{kept: f}
+	fence := func(p *persisted) { p.Fenced = true }
+	if err := m.update(fence); !errors.Is(err, f.err) {
+		t.Errorf("got %v", err)
+	}
+	f.err = nil
+	if err := m.update(fence); err != nil || !strings.Contains(f.kept, `"fenced":true`) {
+		t.Errorf("kept %q, %v", f.kept, err)
+	}
+}

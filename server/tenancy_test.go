@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/store/storetest"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
@@ -33,6 +35,29 @@ func (w *world) tenancy(change func(syncobject.Owner) (syncobject.Owner, error))
 		w.t.Fatal(err)
 	}
 	return o
+}
+
+// A destination may skip its wait if it reads Released after its claim: so who wakes
+// up says Held before it looks whether there is a claim.
+func TestOwnerHoldsBeforeItReads(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.startCut()
+		var mu sync.Mutex
+		var calls []string
+		w.faults.set(func(c storetest.Call) storetest.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			calls = append(calls, string(c.Op)+" "+c.Name)
+			return storetest.Fault{}
+		})
+		w.serving()
+		mu.Lock()
+		defer mu.Unlock()
+		held, read := slices.Index(calls, "swap "+syncobject.OwnerName), slices.Index(calls, "read "+syncobject.ObjectName)
+		if held < 0 || read < held {
+			t.Errorf("the calls were %q", calls)
+		}
+	})
 }
 
 func TestOwnerDoesNotStayReleased(t *testing.T) {

@@ -58,3 +58,27 @@ func TestPutOpenedLooksAtWhatWasStored(t *testing.T) {
 		t.Errorf("what is not there: %v", err)
 	}
 }
+
+// Nothing counts before every byte of it was read back.
+func TestSaveLooksAtWhatWasStored(t *testing.T) {
+	for name, save := range map[string]func(context.Context, *archive.Archive) error{
+		"stream": func(ctx context.Context, a *archive.Archive) error {
+			_, err := a.Save(ctx, full(7), bytes.NewReader(content(1000)))
+			return err
+		},
+		"buffer": func(ctx context.Context, a *archive.Archive) error {
+			_, err := a.SaveBuffer(ctx, deltaOf(8, 9), pack(t, content(1000)))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &flipping{Store: mem.New(), flip: true}
+			if err := save(t.Context(), archive.New(s)); !errors.Is(err, archive.ErrCorrupt) {
+				t.Errorf("with a changed byte: %v", err)
+			}
+			if l := list(t, archive.New(s.Store)); len(l.Manifests) != 0 || len(l.Strays) != 1 {
+				t.Errorf("what counts: %+v", l)
+			}
+		})
+	}
+}

@@ -1,0 +1,45 @@
+package main
+
+// ofDestination are mistakes about adopting what is handed over (HANDOVER §8, I5).
+func ofDestination() []mutant {
+	return []mutant{
+		{
+			"epoch need not be above", "§7, I1: a copy that was paused takes back a container that was handed on",
+			"syncobject/destination.go",
+			[]edit{{"case owner.Epoch <= o.Owner.Epoch:", "case false:"}},
+			"./syncobject",
+			[]string{"TestAdoptAgainWhileAnotherHandOverIsWanted", "TestOwnersAndEpochs"},
+		},
+		{
+			"adopted after Done", "§8, I5: a crash after the commit leaves nothing to serve",
+			"copier/handover_commit.go",
+			[]edit{
+				{"ad, err = r.to.Archive.PrepareAdoption(ctx, wanted)", "ad = wanted"},
+				{"\t\t{\"adopt\", func(ctx", "\t\t{\"prepare\", func(ctx context.Context) error {\n\t\t\t_, err := r.to.Archive.PrepareAdoption(ctx, ad)\n\t\t\treturn err\n\t\t}},\n\t\t{\"adopt\", func(ctx"},
+			},
+			"./copier",
+			[]string{"TestCrashAtEveryWrite"},
+		},
+		{
+			"open adoption is no hindrance", "§8, I1 and I5: a server begins from a copy that may still be reclaimed",
+			"pkg/archive/adoption.go",
+			[]edit{{"if s.Outcome == AdoptionOpen {", "if false {"}},
+			"./pkg/archive",
+			[]string{"TestAdoptionGoesFromBegunToCommitted", "TestCurrentAdoptionIsTheNewestCommitted"},
+		},
+		{
+			"copies of before are trusted", "§8: what an earlier copy brought is not read before it is adopted",
+			"copier/handover_copy.go",
+			[]edit{{"if how == deep {", "if false {"}},
+			"./copier",
+			[]string{"TestDamagedCopyIsMadeAgain", "TestDamagedSetIsNeverCommitted"},
+		},
+		{
+			"paused copy settles again", "§8, I1: a run that was overtaken goes on after the commit of another",
+			"copier/handover_commit.go",
+			[]edit{{"if !mine { //", "if false && !mine { //"}},
+			"./copier",
+			[]string{"TestPausedRunDoesNotTakeTheContainerBack"},
+		},
+	}
+}
