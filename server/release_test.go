@@ -11,6 +11,24 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
+// A sidecar that is told to stop when the store has been away for nearly a lease.
+func TestLeaseThatEndsWhileStoppingEndsEtcd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		w.faults.set(cut)
+		sleep(t.Context(), w.lease.remaining()-time.Second)
+		tick, began := w.Timing.Tick, time.Now()
+		w.stop()
+		if running, _ := w.member.Running(); running {
+			t.Errorf("etcd runs %v after the lease was over", time.Since(began)-time.Second)
+		}
+		if late := w.member.seen().fencedAt.Sub(began); late > time.Second+tick {
+			t.Errorf("etcd was ended %v after the order to stop, the lease had one second", late)
+		}
+	})
+}
+
 func TestRelease(t *testing.T) {
 	tenancy := func(w *world) syncobject.Owner {
 		o, err := syncobject.NewOwnerFile(w.store).Read(w.t.Context())

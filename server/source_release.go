@@ -11,8 +11,8 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
-// release is the end of an owner that was told to stop. Etcd is not ended: only
-// this process may have been meant. If it ends too, as with its pod, what the
+// release is the end of an owner that was told to stop. Etcd is not ended within
+// its lease: only this process may have been meant. If it ends too, as with its pod, what the
 // container lacks is stored, and owner.json says Released: whoever takes over need
 // not wait then (HANDOVER §8). Everything is bounded; without a release nothing is
 // lost but the time that a destination waits.
@@ -35,9 +35,13 @@ func (e *Election) release() state {
 	}
 }
 
-// lastDelta stores what etcd can still tell.
+// lastDelta stores what etcd can still tell within its lease.
 func (e *Election) lastDelta(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, e.Timing.Read)
+	patience := e.Timing.Read
+	if e.implicit.Load() {
+		patience = min(patience, e.lease.remaining())
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if _, err := e.Take(ctx, snapshot.Delta); err != nil {
 		e.Log.Debug("no last delta", "error", err)
@@ -67,7 +71,7 @@ func (e *Election) tryRelease(ctx context.Context) error {
 }
 
 // waitForEnd waits until etcd has ended, which it does at the same order unless
-// only this process is to stop.
+// only this process is to stop, or until it has to end: its lease is over.
 func (e *Election) waitForEnd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.Timing.Grace)
 	defer cancel()
@@ -75,6 +79,10 @@ func (e *Election) waitForEnd(ctx context.Context) error {
 		running, err := e.member.Running()
 		if err != nil || !running {
 			return err
+		}
+		if e.over() {
+			e.Log.Warn("the lease is over, and etcd has not ended yet: it is ended")
+			return nil
 		}
 		sleep(ctx, min(e.Timing.Tick, e.Timing.Grace)/4)
 		if ctx.Err() != nil {

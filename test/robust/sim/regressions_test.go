@@ -2,8 +2,8 @@ package sim
 
 import "testing"
 
-// Seeds that find a mutant of the product, which each is named after: with that
-// code they broke an invariant. A change of the simulation gives a seed another
+// Seeds that find a mutant of the product or a defect that it once had, which each
+// is named after: with that code they broke an invariant. A change of the simulation gives a seed another
 // meaning, so what they stand for also has tests of its own beside the code.
 func TestRegressions(t *testing.T) {
 	for _, c := range []struct {
@@ -18,6 +18,7 @@ func TestRegressions(t *testing.T) {
 		{"a final snapshot of data that nothing is known of", 137},
 		{"a commit after a reclaim", 174},
 		{"the wall clock is ignored", 190},
+		{"a server that is stopping does not end etcd with its lease", 362},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, l := range runSeeds(t, c.seed, 1, 1) {
