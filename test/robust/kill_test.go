@@ -36,7 +36,7 @@ func TestSidecarKilledAnywhere(t *testing.T) {
 			awaitChain(t, container)
 		}
 		time.Sleep(50*time.Millisecond + time.Duration(rng.Int64N(int64(400*time.Millisecond)))) //nolint:forbidigo // the moment of the blow
-		if i%10 == 5 && reached > 500 { // what is compacted before it is stored would be lost, and rightly called a gap
+		if i%10 == 5 && reached > 500 {                                                          // what is compacted before it is stored would be lost, and rightly called a gap
 			compact(t, client, reached-int64(rng.IntN(500)))
 		}
 		sidecar.kill(t)
