@@ -99,6 +99,7 @@ func (p *Toxiproxy) call(t testing.TB, method, url string, body, answer any) {
 		t.Error(err)
 		return
 	}
+	request.Close = true // on a connection that the server is closing it would fail, and a POST is not repeated
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Error(err)
