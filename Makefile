@@ -36,7 +36,7 @@ build: ## Build bin/etcd-ferry
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/etcd-ferry
 
 .PHONY: demo
-demo: build ## Watch a real etcd being backed up, destroyed and brought back
+demo: build ## Watch a real etcd being handed over while clients write, and see that nothing is lost
 	bin/etcd-ferry demo
 
 .PHONY: test
