@@ -125,7 +125,7 @@ func (r *remote) call(ctx context.Context, method, path string, body, v any) (in
 	}
 	response, err := r.client.Do(request)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", errUnreachable, err)
+		return 0, fmt.Errorf("%w: %w: does it run, and is --server what it has as --listen?", errUnreachable, err)
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(io.LimitReader(response.Body, maxReply))
