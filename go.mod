@@ -17,6 +17,7 @@ require (
 	github.com/cheggaaa/pb/v3 v3.2.1
 	github.com/google/uuid v1.6.0
 	github.com/klauspost/compress v1.20.3
+	github.com/klauspost/readahead v1.4.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/spf13/cobra v1.10.2

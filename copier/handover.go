@@ -193,7 +193,7 @@ func (h *HandOver) persist(ctx context.Context, what string, step func(context.C
 			return err
 		}
 		h.trouble(what, err)
-		if waitErr := h.pause(ctx); waitErr != nil {
+		if waitErr := h.pause(ctx, h.Poll); waitErr != nil {
 			return errors.Join(waitErr, err)
 		}
 	}

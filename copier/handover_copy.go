@@ -45,7 +45,7 @@ func (r *handing) copying(ctx context.Context) (state, error) {
 			return nil, err
 		}
 		r.trouble("copy", err)
-		if err := r.pause(ctx); err != nil {
+		if err := r.pause(ctx, r.Poll); err != nil {
 			return nil, err
 		}
 	}

@@ -103,9 +103,9 @@ func (h *HandOver) trouble(what string, err error) {
 	h.Log.Warn("hand-over is in trouble, trying again", "what", what, "error", err)
 }
 
-// pause waits a poll period ± 10 %.
-func (h *HandOver) pause(ctx context.Context) error {
-	return sleep(ctx, time.Duration(float64(h.Poll)*(0.9+0.2*h.Rand())))
+// pause waits the period ± 10 %.
+func (h *HandOver) pause(ctx context.Context, period time.Duration) error {
+	return sleep(ctx, time.Duration(float64(period)*(0.9+0.2*h.Rand())))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

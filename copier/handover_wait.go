@@ -11,6 +11,10 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
+// eager is how many times as often as any other poll the one of the destination is
+// that waits: nobody serves until it sees that the source is done.
+const eager = 10
+
 // waiting waits until it is decided what is handed over, and copies meanwhile
 // what is stored already.
 func (r *handing) waiting(ctx context.Context) (state, error) {
@@ -35,14 +39,15 @@ func (r *handing) poll(ctx context.Context) (state, error) {
 	r.generous = r.began
 	for {
 		next, err := r.look(ctx)
+		period := r.Poll / eager
 		if err != nil && !final(err) && ctx.Err() == nil {
 			r.trouble("wait", err)
-			err = nil
+			period, err = r.Poll, nil
 		}
 		if next != nil || err != nil {
 			return next, err
 		}
-		if err := r.pause(ctx); err != nil {
+		if err := r.pause(ctx, period); err != nil {
 			return nil, err
 		}
 	}

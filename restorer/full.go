@@ -1,9 +1,9 @@
 package restorer
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -44,20 +44,20 @@ func (j *job) full(ctx context.Context) error {
 
 // copyDatabase copies content, that of the full m, but for the trailer, which it
 // checks.
-func copyDatabase(to io.Writer, content io.Reader, m snapshot.Manifest) error {
+func copyDatabase(to io.Writer, content archive.Plain, m snapshot.Manifest) error {
 	if m.PlainSize%sector != trailerSize {
 		return fmt.Errorf("%s: %w: a file of %d bytes does not end with the sha256 of a database", m.Name, archive.ErrCorrupt, m.PlainSize)
 	}
-	digest := sha256.New()
 	database := io.LimitReader(content, m.PlainSize-trailerSize)
-	if _, err := io.CopyBuffer(io.MultiWriter(to, digest), database, make([]byte, copyBuffer)); err != nil {
+	if _, err := io.CopyBuffer(struct{ io.Writer }{to}, database, make([]byte, copyBuffer)); err != nil {
 		return err
 	}
+	digest := content.SHA256()
 	trailer, err := io.ReadAll(content) // to the end: only there the archive's checks are complete
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(trailer, digest.Sum(nil)) {
+	if hex.EncodeToString(trailer) != digest {
 		return fmt.Errorf("%s: %w: the sha256 that etcd appended is not that of the database", m.Name, archive.ErrCorrupt)
 	}
 	return nil
@@ -85,12 +85,12 @@ func (e *early) Write(p []byte) (int, error) {
 
 // counter tells how many bytes are read through it.
 type counter struct {
-	from  io.Reader
+	archive.Plain
 	count func(int64)
 }
 
 func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.from.Read(p)
+	n, err := c.Plain.Read(p)
 	c.count(int64(n))
 	return n, err
 }

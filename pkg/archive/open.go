@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/readahead"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 )
@@ -16,8 +17,9 @@ import (
 // Open returns the plain bytes of a snapshot: for a full the file that etcd's
 // Maintenance.Snapshot streamed, for a delta the format of package delta. The
 // reader says io.EOF only if the stored and the plain bytes are those of the
-// manifest. An error that wraps ErrCorrupt names the object.
-func (a *Archive) Open(ctx context.Context, m snapshot.Manifest) (io.ReadCloser, error) {
+// manifest. An error that wraps ErrCorrupt names the object. Close waits for a read
+// from the store that is under way: end ctx first if that may take too long.
+func (a *Archive) Open(ctx context.Context, m snapshot.Manifest) (Plain, error) {
 	stored, err := a.OpenStored(ctx, m)
 	if err != nil {
 		return nil, err
@@ -25,22 +27,30 @@ func (a *Archive) Open(ctx context.Context, m snapshot.Manifest) (io.ReadCloser,
 	return a.unpack(m, stored)
 }
 
+// Plain is the content of a snapshot while it is read. Its SHA256 is, at any time,
+// that of what has been read so far.
+type Plain interface {
+	io.ReadCloser
+	Summed
+}
+
 // unpack returns what is packed in stored, and closes that with it or if it
 // fails.
-func (a *Archive) unpack(m snapshot.Manifest, stored io.ReadCloser) (io.ReadCloser, error) {
+func (a *Archive) unpack(m snapshot.Manifest, stored io.ReadCloser) (Plain, error) {
 	content, err := a.decrypted(m, &remembering{ReadCloser: stored})
 	if err != nil {
 		return nil, errors.Join(err, stored.Close())
 	}
 	packed := &remembering{ReadCloser: content}
+	// The decoder's own goroutines would pass on pieces so small that it takes longer.
 	decoder, err := zstd.NewReader(packed,
-		zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return nil, errors.Join(corrupt(m.Name, "zstd: %w", err), packed.Close())
 	}
 	plain := &verified{
 		name: m.Name, what: "decompressed", size: m.PlainSize, sha256: m.PlainSHA256,
-		digest: newDigest(), from: &unzstd{decoder, packed, m.Name},
+		digest: newDigest(), from: (&unzstd{decoder, packed, m.Name}).ahead(m.PlainSize),
 	}
 	return plain, nil
 }
@@ -95,6 +105,8 @@ func (v *verified) Read(p []byte) (int, error) {
 
 func (v *verified) Close() error { return v.from.Close() }
 
+func (v *verified) SHA256() string { return v.digest.SHA256() }
+
 // unzstd decompresses, and tells the decoder's complaints about the format from
 // the errors of what it reads.
 type unzstd struct {
@@ -118,6 +130,21 @@ func (u *unzstd) Close() error {
 	u.decoder.Close()
 	return u.packed.Close()
 }
+
+// ahead decompresses in another goroutine, while what it gave out before is hashed
+// and used. What is small is not worth one.
+func (u *unzstd) ahead(plain int64) io.ReadCloser {
+	if plain <= aheadPieces*aheadPiece {
+		return u
+	}
+	buffered, _ := readahead.NewReadCloserSize(u, aheadPieces, aheadPiece) // fails for sizes of 0 only
+	return buffered
+}
+
+const (
+	aheadPieces = 4
+	aheadPiece  = 256 << 10 // bytes
+)
 
 // remembering keeps the error with which reading failed; the decoder reads in
 // goroutines of its own, and may make another error of it.

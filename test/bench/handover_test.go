@@ -21,6 +21,7 @@ import (
 const (
 	handOverValue = 4 << 10 // bytes
 	handOverLook  = 5 * time.Millisecond
+	handOverPoll  = "1s" // the preset is 10 s
 	// With so many transactions of fill the WAL is as long as with etcd's preset
 	// 10,000 writes one by one.
 	handOverSnapshots = "200"
@@ -83,20 +84,12 @@ func handOver(b *testing.B, source, destination *side) time.Duration {
 	})
 	run(b, source.bin, "copyop", "initiate", "--server", source.server)
 	run(b, source.bin, append([]string{
-		"copy", "--owner-id", destination.name, "--poll-period", "200ms",
+		"copy", "--owner-id", destination.name, "--poll-period", handOverPoll,
 		"--source-store", source.store, "--source-store-credentials", source.credentials,
 	}, destination.storeFlags()...)...)
 	copyEnded := time.Now()
 	destination.start(b)
-	client := dial(b, destination.etcd)
-	for {
-		if _, err := client.Get(b.Context(), "/"); err == nil {
-			break
-		}
-		if b.Context().Err() != nil {
-			b.Fatal(b.Context().Err())
-		}
-	}
+	await(b, destination.etcd+"/health") // is a read; a client that dials too early would wait a second
 	served := time.Now()
 	_ = g.Wait()
 	b.Logf("%v until the destination was the owner, %v until it served", copyEnded.Sub(down), served.Sub(copyEnded))
@@ -159,13 +152,14 @@ func (s *side) start(b *testing.B) {
 	b.Helper()
 	s.processes = append(s.processes, start(b, s.bin, append([]string{
 		"server", "--owner-id", s.name, "--data-dir", s.dataDir, "--etcd-endpoints", s.etcd, "--listen", s.server[len("http://"):],
-		"--poll-period", "200ms", "--full-schedule", "", "--delta-share", "1000",
+		"--poll-period", handOverPoll, "--full-schedule", "", "--delta-share", "1000",
 	}, s.storeFlags()...)...))
 	await(b, s.server+"/livez")
 	s.processes = append(s.processes, start(b, s.bin, "gate", "--server", s.server, "--", etcdtest.Tool(b, etcdtest.Newest, "etcd"),
 		"--data-dir", s.dataDir, "--listen-client-urls", s.etcd, "--advertise-client-urls", s.etcd,
 		"--listen-peer-urls", "http://127.0.0.1:0", "--quota-backend-bytes=4294967296", "--log-level=error",
-		"--snapshot-count", handOverSnapshots))
+		"--snapshot-count", handOverSnapshots,
+		"--heartbeat-interval=20", "--election-timeout=100")) // as in deploy/kustomize/base
 	b.Cleanup(s.stop)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -29,16 +30,7 @@ func (d Dir) log(db *database) (*log, error) {
 	}
 	var l log
 	err := guarded(func() error {
-		from, err := d.start(db.RaftIndex)
-		if err != nil {
-			return err
-		}
-		w, err := wal.OpenForRead(quiet(), d.wal(), from)
-		if err != nil {
-			return err
-		}
-		defer w.Close()
-		metadata, _, entries, err := w.ReadAll()
+		metadata, entries, err := d.tail(db.RaftIndex)
 		if err != nil {
 			return err
 		}
@@ -50,8 +42,52 @@ func (d Dir) log(db *database) (*log, error) {
 	return &l, nil
 }
 
-// start returns the last snapshot record at or before an index: from there on
-// the WAL is read. It holds such a record from its beginning on.
+// tail reads what follows the last snapshot record at or before an index. For the
+// newest such records etcd keeps files, whose names save reading all of a long WAL
+// only to find them.
+func (d Dir) tail(index uint64) (metadata []byte, entries []*raftpb.Entry, err error) {
+	if from, ok := d.named(index); ok {
+		if metadata, entries, err = d.from(from); err == nil {
+			return metadata, entries, nil
+		}
+	}
+	from, err := d.start(index)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d.from(from)
+}
+
+func (d Dir) from(s *walpb.Snapshot) (metadata []byte, entries []*raftpb.Entry, err error) {
+	w, err := wal.OpenForRead(quiet(), d.wal(), s)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.Close()
+	metadata, _, entries, err = w.ReadAll()
+	return metadata, entries, err
+}
+
+// named returns the last snapshot at or before an index that a file is named for
+// (etcd, api/snap/snapshotter.go). The WAL may lack it: the file comes first.
+func (d Dir) named(index uint64) (*walpb.Snapshot, bool) {
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(d.db()), "*.snap"))
+	if err != nil {
+		return nil, false
+	}
+	var last *walpb.Snapshot
+	for _, f := range files {
+		var term, at uint64
+		if n, err := fmt.Sscanf(filepath.Base(f), "%016x-%016x.snap", &term, &at); n != 2 || err != nil || at > index || at < last.GetIndex() {
+			continue
+		}
+		last = &walpb.Snapshot{Index: &at, Term: &term}
+	}
+	return last, last != nil
+}
+
+// start returns the last snapshot record at or before an index. The WAL holds such
+// a record from its beginning on.
 func (d Dir) start(index uint64) (*walpb.Snapshot, error) {
 	snapshots, err := wal.ValidSnapshotEntries(quiet(), d.wal())
 	if err != nil {
