@@ -11,10 +11,6 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
-// eager is how many times as often as any other poll the one of the destination is
-// that waits: nobody serves until it sees that the source is done.
-const eager = 10
-
 // waiting waits until it is decided what is handed over, and copies meanwhile
 // what is stored already.
 func (r *handing) waiting(ctx context.Context) (state, error) {
@@ -39,7 +35,7 @@ func (r *handing) poll(ctx context.Context) (state, error) {
 	r.generous = r.began
 	for {
 		next, err := r.look(ctx)
-		period := r.Poll / eager
+		period := r.period()
 		if err != nil && !final(err) && ctx.Err() == nil {
 			r.trouble("wait", err)
 			period, err = r.Poll, nil
@@ -51,6 +47,13 @@ func (r *handing) poll(ctx context.Context) (state, error) {
 			return nil, err
 		}
 	}
+}
+
+// period is the time to the next read. Nobody may be serving until this destination
+// sees that the source is done, so at first it reads often; and it adds no more than
+// a tenth to any wait.
+func (r *handing) period() time.Duration {
+	return min(max(r.waited(), r.Poll)/10, r.Poll)
 }
 
 // look is one read of all there is to see of the source.
