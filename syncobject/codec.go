@@ -64,12 +64,16 @@ func (o Owner) Encode() ([]byte, error) {
 
 // parse decodes data, after a look at what may say that the rest cannot be
 // understood: a newer version, or a state that is not in states.
-func parse[S ~string](data []byte, stateField string, into any, states ...S) error {
+func parse[S ~string](data []byte, stateField string, into json.Unmarshaler, states ...S) error {
 	if len(data) > MaxSize {
 		return fmt.Errorf("%w: %d bytes, above the limit of %d", ErrMalformed, len(data), MaxSize)
 	}
 	if !utf8.Valid(data) {
 		return fmt.Errorf("%w: not UTF-8", ErrMalformed)
+	}
+	var valid json.RawMessage
+	if err := json.Unmarshal(data, &valid); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	m, err := members(data)
 	if err != nil {
@@ -78,7 +82,7 @@ func parse[S ~string](data []byte, stateField string, into any, states ...S) err
 	if err := understood(m["schemaVersion"], m[stateField], stateField, states); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	if err := into.UnmarshalJSON(data); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return nil

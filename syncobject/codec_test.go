@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestBareObjects(t *testing.T) {
@@ -267,6 +268,29 @@ func TestDeepObjectsAreCompact(t *testing.T) {
 		t.Errorf("%d bytes: %v", len(data), err)
 	}
 	roundTrip(t, o)
+}
+
+// FuzzMembers compares with encoding/json, which lets the last of two win.
+func FuzzMembers(f *testing.F) {
+	f.Add([]byte(strange))
+	f.Add([]byte(` {"a" : "\\"}{[", "b":[{"}":-1e9 } ,[]],"":null , "\\u0061b":true}  `))
+	f.Add([]byte(`{"a":1,"\u0061":2}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var want map[string]json.RawMessage
+		if !utf8.Valid(data) || json.Unmarshal(data, &want) != nil || want == nil {
+			return
+		}
+		got, err := members(data)
+		if err != nil {
+			if !strings.Contains(err.Error(), "occurs twice") || bytes.Count(data, []byte(":")) <= len(want) {
+				t.Fatalf("%s: %v", data, err)
+			}
+			return
+		}
+		if !maps.EqualFunc(got, want, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+			t.Fatalf("%s: got %s, want %s", data, got, want)
+		}
+	})
 }
 
 func FuzzParse(f *testing.F) {

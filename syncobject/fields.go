@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
@@ -32,7 +31,7 @@ func (f *fields) decode(data []byte, known any) error {
 	}
 	for _, k := range knownFields(reflect.ValueOf(known).Elem()) {
 		if raw, there := rest[k.name]; there {
-			if err := json.Unmarshal(raw, k.value.Addr().Interface()); err != nil {
+			if err := unmarshal(raw, k.value.Addr().Interface()); err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
 			delete(rest, k.name)
@@ -42,6 +41,9 @@ func (f *fields) decode(data []byte, known any) error {
 				return fmt.Errorf("%q is not %q, but some would take it for that", name, k.name)
 			}
 		}
+	}
+	for name, raw := range rest { // data is the caller's
+		rest[name] = bytes.Clone(raw)
 	}
 	if len(rest) > 0 {
 		*f = rest
@@ -96,35 +98,63 @@ func knownFields(v reflect.Value) []knownField {
 	return known
 }
 
-// members splits a JSON object. It refuses a name that occurs twice.
+// unmarshal is json.Unmarshal of what is known to be JSON.
+func unmarshal(data json.RawMessage, into any) error {
+	if u, ok := into.(json.Unmarshaler); ok {
+		return u.UnmarshalJSON(data)
+	}
+	return json.Unmarshal(data, into)
+}
+
+// members splits an object in data, which is JSON. It refuses a name that occurs
+// twice.
 func members(data []byte) (map[string]json.RawMessage, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if token, err := dec.Token(); err != nil || token != json.Delim('{') {
+	data, is := bytes.CutPrefix(trimmed(data, ""), []byte("{"))
+	if !is {
 		return nil, errors.New("not a JSON object")
 	}
 	m := map[string]json.RawMessage{}
-	for dec.More() {
-		token, err := dec.Token()
-		if err != nil {
+	for data = trimmed(data, ""); data[0] != '}'; data = trimmed(data, ",") {
+		var quoted, value []byte
+		quoted, data = first(data)
+		value, data = first(trimmed(data, ":"))
+		var name string
+		if err := json.Unmarshal(quoted, &name); err != nil {
 			return nil, err
 		}
-		name, _ := token.(string) // the decoder lets nothing else be a name
 		if _, twice := m[name]; twice {
 			return nil, fmt.Errorf("%q occurs twice", name)
 		}
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return nil, err
-		}
-		m[name] = raw
-	}
-	if _, err := dec.Token(); err != nil {
-		return nil, err
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("something follows the JSON object")
+		m[name] = value
 	}
 	return m, nil
+}
+
+// trimmed returns data without the space and the marks that it begins with.
+func trimmed(data []byte, marks string) []byte { return bytes.TrimLeft(data, " \t\r\n"+marks) }
+
+// first splits off the value that data begins with, within an object.
+func first(data []byte) (value, rest []byte) {
+	depth, quoted := 0, false
+	for i := 0; ; i++ {
+		switch c := data[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			if quoted = !quoted; !quoted && depth == 0 {
+				return data[:i+1], data[i+1:]
+			}
+		case quoted:
+		case depth == 0 && bytes.IndexByte([]byte(",} \t\r\n"), c) >= 0:
+			return data[:i], data[i:]
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			if depth--; depth == 0 {
+				return data[:i+1], data[i+1:]
+			}
+		}
+	}
 }
 
 func writeMember(out *bytes.Buffer, name string, value any) error {
