@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -241,5 +245,24 @@ func TestRestoreWaitsForTheHandOver(t *testing.T) {
 	got := runLine(t.Context(), "restore", "--store", "file://"+to, "--data-dir", t.TempDir()+"/data")
 	if got.code != 1 || !strings.Contains(got.stderr, "an adoption is in progress by b") {
 		t.Errorf("restore: exit code %d: %s", got.code, got.stderr)
+	}
+}
+
+func TestRestoreOfNothingSoundSaysWhereToLook(t *testing.T) {
+	o := newOrigin(t)
+	manifests, err := filepath.Glob(filepath.Join(o.dir, "*", "full-*.json"))
+	if err != nil || len(manifests) != 1 {
+		t.Fatal(manifests, err)
+	}
+	if err := os.WriteFile(manifests[0], []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "data")
+	got := runLine(t.Context(), "restore", "--store", "file://"+o.dir, "--data-dir", to)
+	if got.code != 8 || !strings.Contains(got.stderr, "etcd-ferry verify") {
+		t.Errorf("exit code %d: %s", got.code, got.stderr)
+	}
+	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the data dir: %v", err)
 	}
 }

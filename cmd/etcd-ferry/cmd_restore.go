@@ -107,6 +107,9 @@ func (c *restoreCommand) run(ctx context.Context, e *env) error {
 		return err
 	}
 	plan, err := restorer.NewPlan(listing, c.options)
+	if errors.Is(err, archive.ErrCorrupt) {
+		return fmt.Errorf("%w: nothing was restored; see what is stored, and what is wrong with it: etcd-ferry verify", err)
+	}
 	if err != nil {
 		return err
 	}
