@@ -118,15 +118,20 @@ func get(tx *bbolt.Tx, bucket, key []byte) []byte {
 	return b.Get(key)
 }
 
-// finish checks that the history ends where it should and makes the database
-// one of the new cluster.
-func (j *job) finish(db *bbolt.DB, a *applier) error {
+// ended checks that the history ends where it should.
+func (j *job) ended(a *applier) error {
 	if want := j.plan.Revision; a.at.main < want || j.plan.Exact && a.at.main > want {
 		return fmt.Errorf("%w: the history ends with revision %d of %s, the plan was %d", archive.ErrCorrupt, a.at.main, a.after, want)
 	}
 	r := &j.result
 	r.Revision, r.Current = a.at.main, a.at.main+j.plan.Options.BumpRevision
 	r.Events, r.Leases = a.events, a.leases
+	return nil
+}
+
+// finish makes the database one of the new cluster.
+func (j *job) finish(db *bbolt.DB) error {
+	r := &j.result
 	return db.Update(func(tx *bbolt.Tx) error {
 		if err := stripAlarms(tx); err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 )
 
@@ -98,9 +100,13 @@ func (j *job) run(ctx context.Context) error {
 	return nil
 }
 
-// database brings the database of the full to the end of the plan, and closes
-// it.
-func (j *job) database(ctx context.Context) (err error) {
+// database makes the database of the full that of the restored member, at the end
+// of the plan.
+func (j *job) database(ctx context.Context) error { return j.extend(ctx, j.finish) }
+
+// extend brings the database of the full to the end of the plan, has finish, which may
+// be nil, change it, and closes it.
+func (j *job) extend(ctx context.Context, finish func(*bbolt.DB) error) (err error) {
 	begun := time.Now()
 	db, at, err := j.openFull()
 	if err != nil {
@@ -111,8 +117,13 @@ func (j *job) database(ctx context.Context) (err error) {
 	if err := j.deltas(ctx, a); err != nil {
 		return err
 	}
-	if err := j.finish(db, a); err != nil {
+	if err := j.ended(a); err != nil {
 		return err
+	}
+	if finish != nil {
+		if err := finish(db); err != nil {
+			return err
+		}
 	}
 	j.result.DeltasSeconds = time.Since(begun).Seconds()
 	return db.Sync()

@@ -13,7 +13,6 @@ import (
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
-	"github.com/etcd-ferry/etcd-ferry/snapshotter"
 )
 
 const (
@@ -38,23 +37,23 @@ type Daemon struct {
 	TLS           TLS          // of Listen; zero: plain HTTP
 	Access        Access       // says who may change something
 	// Election, if set, decides when the etcd may serve and be backed up. Its
-	// Backup is what backs up then, and not the snapshotter of New.
+	// Backup is what backs up then, and not that of New.
 	Election *Election
 
-	etcd        *etcd.Client
-	archive     *archive.Archive
-	snapshotter *snapshotter.Snapshotter
+	etcd    *etcd.Client
+	archive *archive.Archive
+	backup  Backup
 }
 
 // New returns a Daemon with the default settings.
-func New(c *etcd.Client, a *archive.Archive, s *snapshotter.Snapshotter) *Daemon {
+func New(c *etcd.Client, a *archive.Archive, b Backup) *Daemon {
 	return &Daemon{
 		Listen:        DefaultListen,
 		HealthTimeout: DefaultHealthTimeout,
 		Log:           slog.Default(),
 		etcd:          c,
 		archive:       a,
-		snapshotter:   s,
+		backup:        b,
 	}
 }
 
@@ -73,7 +72,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.Log.Info("serving", "address", listeners[0].Addr().String(), "socket", d.Socket, "archive", d.archive.String(), "etcd", d.etcd.Endpoint())
 	g, ctx := errgroup.WithContext(ctx)
 	if d.Election == nil {
-		g.Go(func() error { d.snapshotter.Run(ctx); return nil })
+		g.Go(func() error { d.backup.Run(ctx); return nil })
 		g.Go(func() error { return d.serve(ctx, listeners) })
 		return g.Wait()
 	}

@@ -105,7 +105,7 @@ func (d *Daemon) latest(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Daemon) take(kind snapshot.Kind) http.HandlerFunc {
-	take := d.snapshotter.Take
+	take := d.backup.Take
 	if d.Election != nil {
 		take = d.Election.Take
 	}

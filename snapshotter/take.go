@@ -91,3 +91,12 @@ func (s *Snapshotter) turn(kind snapshot.Kind) step {
 	}
 	return s.deltas
 }
+
+// Apart calls work when no full is streamed, and keeps one from beginning meanwhile.
+func (s *Snapshotter) Apart(ctx context.Context, work func(context.Context) error) error {
+	if err := s.fulls.enter(ctx); err != nil {
+		return err
+	}
+	defer s.fulls.leave()
+	return work(ctx)
+}

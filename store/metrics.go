@@ -39,7 +39,17 @@ func Metrics(s Store, role string, reg prometheus.Registerer) Store {
 		}
 	}
 	m.in, m.out = m.bytes.WithLabelValues("in"), m.bytes.WithLabelValues("out")
-	prometheus.WrapRegistererWith(prometheus.Labels{"role": role}, reg).MustRegister(m.calls, m.seconds, m.bytes)
+	ignored := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "etcd_ferry_store_names_ignored_total",
+		Help: "Objects that listings have left out because no object of ours is called so.",
+	}, func() float64 {
+		i, ok := As[Ignorer](s)
+		if !ok {
+			return 0
+		}
+		return float64(i.Ignored())
+	})
+	prometheus.WrapRegistererWith(prometheus.Labels{"role": role}, reg).MustRegister(m.calls, m.seconds, m.bytes, ignored)
 	return m
 }
 

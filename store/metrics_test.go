@@ -41,7 +41,7 @@ func TestMetricsStartAtZero(t *testing.T) {
 	store.Metrics(mem.New(), "source", reg)
 	store.Metrics(mem.New(), "destination", reg)
 	got := series(t, reg)
-	if want := 2 * (7*7 + 7 + 2); len(got) != want {
+	if want := 2 * (7*7 + 7 + 2 + 1); len(got) != want {
 		t.Errorf("%d series at the start, want %d: %v", len(got), want, got)
 	}
 	for name, value := range got {

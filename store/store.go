@@ -91,6 +91,11 @@ type RangeOpener interface {
 	OpenAt(ctx context.Context, name string, offset int64, version Version) (io.ReadCloser, error)
 }
 
+// Ignorer is an optional capability: to tell how many objects listings have left out
+// because CheckName refuses their names, or because they are nothing that a store makes.
+// One that is there is counted by every listing that meets it.
+type Ignorer interface{ Ignored() int64 }
+
 // openAt calls the first OpenAt in s and what it wraps.
 func openAt(ctx context.Context, s Store, name string, offset int64, version Version) (io.ReadCloser, error) {
 	ranges, ok := As[RangeOpener](s)

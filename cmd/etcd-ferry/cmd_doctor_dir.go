@@ -12,10 +12,8 @@ import (
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+	"github.com/etcd-ferry/etcd-ferry/restorer"
 )
-
-// walSize is what etcd preallocates for the log of a member, and a segment more.
-const walSize = 2 * 64 << 20
 
 // examineDataDir looks whether a restore could make the data dir: package
 // restorer tells what it does.
@@ -124,13 +122,6 @@ func (c *doctorCommand) restoreSize(ctx context.Context) (bytesize, error) {
 	if err != nil {
 		return 0, err
 	}
-	chain, err := snapshot.Select(listing.Manifests, snapshot.Target{})
-	if err != nil {
-		return 0, err
-	}
-	size := chain.Full.PlainSize + walSize
-	for _, d := range chain.Deltas {
-		size += d.PlainSize
-	}
-	return bytesize(size), nil
+	plan, err := restorer.NewPlan(listing, restorer.Options{})
+	return bytesize(plan.Room()), err
 }

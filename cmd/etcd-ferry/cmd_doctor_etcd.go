@@ -31,8 +31,9 @@ func (c *doctorCommand) examineEtcd(ctx context.Context, endpoint string) []find
 		}
 	}
 	return []finding{
-		fine(subject+"reach", fmt.Sprintf("it reads at revision %d, database of %s", status.Revision, bytesize(status.DBSize))),
+		fine(subject+"reach", fmt.Sprintf("it reads at revision %d", status.Revision)),
 		checkEtcdVersion(subject+"version", status.Version),
+		checkSpace(subject+"space", status.Space),
 		judged(subject+"snapshot", "a stream was opened", tryStream(ctx, client)),
 	}
 }
@@ -53,4 +54,28 @@ func tryStream(ctx context.Context, client *etcd.Client) error {
 	}
 	_, err = stream.Read(make([]byte, 1))
 	return errors.Join(err, stream.Close())
+}
+
+// lowRoom is the share of the quota from which on there is a warning.
+const lowRoom = 0.8
+
+// checkSpace looks for alarms, and for a quota that is nearly reached.
+func checkSpace(check string, s etcd.Space) finding {
+	detail := fmt.Sprintf("database of %s, %s in use", bytesize(s.DBSize), bytesize(s.InUse))
+	if s.Quota > 0 {
+		detail += fmt.Sprintf(", quota %s", bytesize(s.Quota))
+	} else {
+		detail += ", the quota is not told before etcd 3.6"
+	}
+	switch {
+	case s.Alarms.Corrupt:
+		return failed(check, errors.New("alarm CORRUPT: members hold different data: replace the member that differs, see etcdctl endpoint hashkv --cluster"))
+	case s.Alarms.NoSpace:
+		return failed(check, fmt.Errorf("alarm NOSPACE, etcd refuses writes: compact, defragment, then etcdctl alarm disarm; %s", detail))
+	case s.Alarms.Fenced:
+		return warning(check, "the cluster is fenced for a hand-over and refuses writes; "+detail)
+	case s.Quota > 0 && float64(s.DBSize) > lowRoom*float64(s.Quota):
+		return warning(check, "the quota is nearly reached: compact and defragment, or raise --quota-backend-bytes of etcd; "+detail)
+	}
+	return fine(check, detail)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
 	"github.com/etcd-ferry/etcd-ferry/server"
+	"github.com/etcd-ferry/etcd-ferry/server/defrag"
 	"github.com/etcd-ferry/etcd-ferry/snapshotter"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
@@ -30,6 +31,7 @@ type serverCommand struct {
 	owner  electionFlags
 	boot   bootstrapFlags
 	access accessFlags
+	upkeep upkeepFlags
 
 	listen       string
 	fullSchedule string
@@ -66,6 +68,7 @@ func (c *serverCommand) flags(fs *pflag.FlagSet) {
 	c.owner.flags(fs)
 	c.boot.flags(fs)
 	c.access.flags(fs)
+	c.upkeep.flags(fs)
 	c.deltaLimit = snapshotter.DefaultDeltaLimit
 	fs.StringVar(&c.listen, "listen", server.DefaultListen, "`address` to answer HTTP on")
 	fs.StringVar(&c.fullSchedule, "full-schedule", defaultFullSchedule,
@@ -78,7 +81,7 @@ func (c *serverCommand) flags(fs *pflag.FlagSet) {
 }
 
 func (c *serverCommand) check() error {
-	errs := []error{c.store.check(), c.etcd.check(), c.policy.check(), c.owner.check(), c.boot.check(), c.access.check(), checkListen(c.listen)}
+	errs := []error{c.store.check(), c.etcd.check(), c.policy.check(), c.owner.check(), c.boot.check(), c.access.check(), c.upkeep.check(), checkListen(c.listen)}
 	if _, err := parseSchedule(c.fullSchedule); err != nil {
 		errs = append(errs, fmt.Errorf("--full-schedule %q: %w", c.fullSchedule, err))
 	}
@@ -121,12 +124,13 @@ func (c *serverCommand) run(ctx context.Context, e *env) error {
 	if err := c.keys.apply(a); err != nil {
 		return err
 	}
+	c.etcd.config.Metrics = m.etcd()
 	client, err := c.etcd.dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	backup := c.backup(client, a, e.log, m.snapshotter())
+	backup := c.backup(client, a, e.log, m)
 	s := backup(syncobject.Holder{}, nil)
 	d := server.New(client, a, s)
 	d.Listen, d.Log, d.Metrics = c.listen, e.log, m.handler()
@@ -141,7 +145,7 @@ func (c *serverCommand) run(ctx context.Context, e *env) error {
 		if !strings.HasPrefix(c.store.url, "gs:") { // GCS alone wants writes of one name to be apart
 			el.Pace = 0
 		}
-		el.Backup = func(h syncobject.Holder, located func(string)) server.Backup { return backup(h, located) }
+		el.Backup = backup
 		b, err := c.boot.bootstrap(a, c.owner.dataDir, el, m)
 		if err != nil {
 			return err
@@ -153,15 +157,21 @@ func (c *serverCommand) run(ctx context.Context, e *env) error {
 }
 
 // backup returns what makes snapshotters, one for each time that this deployment
-// is the owner.
-func (c *serverCommand) backup(client *etcd.Client, a *archive.Archive, log *slog.Logger, m *snapshotter.Metrics,
-) func(syncobject.Holder, func(string)) *snapshotter.Snapshotter {
-	return func(h syncobject.Holder, located func(string)) *snapshotter.Snapshotter {
+// is the owner, and has the defragmentation beside them, if that is asked for.
+func (c *serverCommand) backup(client *etcd.Client, a *archive.Archive, log *slog.Logger, m *metrics,
+) func(syncobject.Holder, func(string)) server.Backup {
+	taken, defragmented := m.snapshotter(), m.defrag()
+	return func(h syncobject.Holder, located func(string)) server.Backup {
 		s := snapshotter.New(client, a)
 		c.configure(s)
-		s.Log, s.Metrics = log, m
+		s.Log, s.Metrics = log, taken
 		s.Epoch, s.Lineage, s.Located = h.Epoch, h.Lineage, located
-		return s
+		if !c.upkeep.given() {
+			return s
+		}
+		d := defrag.New(client)
+		d.Hold, d.Log, d.Metrics = s.Apart, log, defragmented
+		return c.upkeep.beside(s, d)
 	}
 }
 

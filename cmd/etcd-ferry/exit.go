@@ -11,6 +11,7 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/pkg/delta"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+	"github.com/etcd-ferry/etcd-ferry/restorer"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
@@ -51,7 +52,7 @@ var exits = []exit{
 	{4, "not ready, and force was refused", []error{copier.ErrNotReady}},
 	{5, "reclaimed by the source", []error{copier.ErrReclaimed}},
 	{6, "done, but lossy", []error{copier.ErrLossy}},
-	{7, "nothing to restore", []error{snapshot.ErrNothing, snapshot.ErrWindow}},
+	{7, "nothing to restore, or to compact", []error{snapshot.ErrNothing, snapshot.ErrWindow, restorer.ErrNoDeltas}},
 	{8, "corrupt, or a gap in the history", []error{
 		archive.ErrCorrupt, delta.ErrCorrupt, etcd.ErrTrailer, snapshot.ErrGap, delta.ErrGap, snapshot.ErrLineage,
 	}},

@@ -125,6 +125,8 @@ func wantRealMetrics(t *testing.T, page string) {
 	m.bootstrap()
 	m.handOver()
 	m.snapshotter()
+	m.etcd()
+	m.defrag()
 	m.verification()
 	m.store("destination", nil)
 	families, err := m.registry.Gather()

@@ -8,8 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/etcd-ferry/etcd-ferry/copier"
+	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
 	"github.com/etcd-ferry/etcd-ferry/server"
 	"github.com/etcd-ferry/etcd-ferry/server/bootstrap"
+	"github.com/etcd-ferry/etcd-ferry/server/defrag"
 	"github.com/etcd-ferry/etcd-ferry/snapshotter"
 	"github.com/etcd-ferry/etcd-ferry/store"
 )
@@ -33,6 +35,10 @@ func (m *metrics) store(role string, s store.Store) store.Store {
 }
 
 func (m *metrics) snapshotter() *snapshotter.Metrics { return snapshotter.NewMetrics(m.registry) }
+
+func (m *metrics) etcd() *etcd.Metrics { return etcd.NewMetrics(m.registry) }
+
+func (m *metrics) defrag() *defrag.Metrics { return defrag.NewMetrics(m.registry) }
 
 func (m *metrics) election() *server.ElectionMetrics { return server.NewElectionMetrics(m.registry) }
 

@@ -59,7 +59,7 @@ Results go to standard output, logs and progress to standard error.`,
 	fs.StringVar(&a.logFormat, "log-format", "text", "`format` of logs: text or json")
 	root.AddCommand(
 		newServerCommand(a), newSnapshotCommand(a), newRestoreCommand(a),
-		newListCommand(a), newVerifyCommand(a), newPruneCommand(a), newCopyCommand(a),
+		newListCommand(a), newVerifyCommand(a), newPruneCommand(a), newCompactCommand(a), newCopyCommand(a),
 		newGateCommand(a), newCopyopCommand(a), newDoctorCommand(a), newVersionCommand(a), newDemoCommand(a), newDemoEtcdCommand(a),
 	)
 	return root

@@ -94,6 +94,7 @@ func TestWrongUsage(t *testing.T) {
 		"prune --store file:///x --keep-last -1":                                            {"must not be below 0"},
 		"server --store file:///x --etcd-endpoints=":                                        {"--etcd-endpoints is empty"},
 		"server --store file:///x --full-schedule=daily --listen=80":                        {"--full-schedule", "five fields", "--listen"},
+		"server --store file:///x --defrag-schedule=often --defrag-free-share=1":            {"--defrag-schedule", "five fields", "--defrag-free-share"},
 		"server --store file:///x --delta-limit 1.5GB":                                      {"--delta-limit", "16MiB"},
 		"restore --store file:///x":                                                         {"--data-dir is missing"},
 		"restore --store file:///x --data-dir d --time yesterday":                           {`--time "yesterday"`},

@@ -19,6 +19,7 @@ import (
 type Client struct {
 	config    clientv3.Config
 	endpoints []string
+	metrics   *Metrics
 	moving    sync.Mutex   // held while current changes
 	current   atomic.Int64 // index of the endpoint in use
 
@@ -34,7 +35,7 @@ func Dial(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, err
 	}
 	conf.Context = ctx
-	return &Client{config: conf, endpoints: cfg.Endpoints}, nil
+	return &Client{config: conf, endpoints: cfg.Endpoints, metrics: cfg.Metrics}, nil
 }
 
 // client returns the connection. It is made when it is first needed, and again
@@ -82,7 +83,7 @@ type Status struct {
 	RaftIndex      uint64
 	Version        string // of the etcd binary
 	StorageVersion string // of the data, since etcd 3.6
-	DBSize         int64  // bytes on disk
+	Space
 }
 
 // Status asks the member in use, and if it does not answer the others in turn,
@@ -155,7 +156,7 @@ func (c *Client) statusOf(ctx context.Context, endpoint string) (Status, error) 
 	if err != nil {
 		return Status{}, explain(err)
 	}
-	return Status{
+	s := Status{
 		Endpoint:       endpoint,
 		Revision:       revision,
 		AuthRevision:   auth.AuthRevision,
@@ -165,8 +166,12 @@ func (c *Client) statusOf(ctx context.Context, endpoint string) (Status, error) 
 		RaftIndex:      member.RaftIndex,
 		Version:        member.Version,
 		StorageVersion: member.StorageVersion,
-		DBSize:         member.DbSize,
-	}, nil
+		Space:          spaceOf(member),
+	}
+	if endpoint == c.endpoints[0] {
+		c.metrics.see(s.Space)
+	}
+	return s, nil
 }
 
 // explain says what to do about an error whose cause is a missing flag.

@@ -39,6 +39,9 @@ type Config struct {
 	CertFile  string   // PEM, with KeyFile: the client certificate
 	KeyFile   string
 	UserFile  string // one line "user:password"
+	// Metrics are told what the member of the first endpoint says of its database
+	// whenever it is asked for its Status; nil: nobody is.
+	Metrics *Metrics
 }
 
 // clientConfig reads the files of c.

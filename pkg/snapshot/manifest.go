@@ -52,6 +52,10 @@ type Manifest struct {
 	Lineage      string `json:"lineage"`          // a UUID, new at every fork of history
 	Parent       string `json:"parent,omitempty"` // the snapshot its writer stored before it
 
+	// Merged is how many deltas a full was made from, besides the full before them;
+	// 0 for one that etcd has streamed.
+	Merged int64 `json:"merged,omitempty"`
+
 	Final       bool    `json:"final,omitempty"` // taken behind the fence of a hand-over
 	OperationID string  `json:"operationID,omitempty"`
 	HashKV      *HashKV `json:"hashKV,omitempty"`

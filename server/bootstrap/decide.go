@@ -149,9 +149,10 @@ func (f facts) behind() (how string, proof error) {
 }
 
 // contradicts reports whether m and d, which m is ahead of, cannot be of one
-// history. Of a full First was read before its raft index, and Last after.
+// history. Of a full that etcd has streamed First was read before its raft index, and
+// Last after.
 func contradicts(m snapshot.Manifest, d datadir.State) bool {
-	if m.Kind != snapshot.Full || m.RaftIndex == 0 {
+	if m.Kind != snapshot.Full || m.RaftIndex == 0 || m.Merged > 0 {
 		return false
 	}
 	if m.RaftIndex > d.LastIndex {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/etcd-ferry/etcd-ferry/store"
 )
@@ -29,9 +30,10 @@ type Store struct {
 	Parallel int
 	Together int
 
-	driver Driver
-	limits Limits
-	memory func() *budget
+	driver  Driver
+	limits  Limits
+	memory  func() *budget
+	ignored atomic.Int64
 }
 
 // New returns the store that d knows.
@@ -66,9 +68,16 @@ func (s *Store) list(ctx context.Context, prefix string) ([]store.Info, error) {
 	}
 	infos, err := s.driver.List(ctx, prefix)
 	return slices.DeleteFunc(infos, func(info store.Info) bool {
-		return !strings.HasPrefix(info.Name, prefix) || store.CheckName(info.Name) != nil
+		foreign := !strings.HasPrefix(info.Name, prefix) || store.CheckName(info.Name) != nil
+		if foreign {
+			s.ignored.Add(1)
+		}
+		return foreign
 	}), err
 }
+
+// Ignored implements store.Ignorer.
+func (s *Store) Ignored() int64 { return s.ignored.Load() }
 
 // startsName reports whether there can be an object whose name starts so.
 func startsName(prefix string) bool {

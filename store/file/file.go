@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,7 +27,8 @@ type Store struct {
 	// that is gone before a create removes it.
 	TempAge time.Duration
 
-	dir string
+	dir     string
+	ignored atomic.Int64
 }
 
 // New returns the store in dir, without looking whether it exists.
@@ -49,6 +51,7 @@ func (s *Store) List(ctx context.Context, prefix string) ([]store.Info, error) {
 	if err := fs.WalkDir(root.FS(), folder, w.visit); err != nil {
 		return nil, s.explain("list", prefix, err)
 	}
+	s.ignored.Add(w.ignored)
 	slices.SortFunc(w.infos, func(a, b store.Info) int { return strings.Compare(a.Name, b.Name) })
 	return w.infos, nil
 }
@@ -58,6 +61,8 @@ type walk struct {
 	ctx    context.Context
 	prefix string
 	infos  []store.Info
+	// ignored counts what is called as no object is.
+	ignored int64
 }
 
 func (w *walk) visit(name string, entry fs.DirEntry, err error) error {
@@ -80,8 +85,18 @@ func (w *walk) visit(name string, entry fs.DirEntry, err error) error {
 }
 
 func (w *walk) wants(name string, entry fs.DirEntry) bool {
-	return entry.Type().IsRegular() && strings.HasPrefix(name, w.prefix) && store.CheckName(name) == nil
+	if entry.IsDir() || !strings.HasPrefix(name, w.prefix) {
+		return false
+	}
+	foreign := !entry.Type().IsRegular() || store.CheckName(name) != nil
+	if foreign && !own(name) {
+		w.ignored++
+	}
+	return !foreign
 }
+
+// own reports whether a file is the store's own, beside the objects.
+func own(name string) bool { return name == lockFile }
 
 // tolerate returns err unless a listing is complete without what failed: it has
 // vanished, or is the folder at the top of a volume that only root may read.
@@ -91,6 +106,9 @@ func tolerate(name string, err error) error {
 	}
 	return err
 }
+
+// Ignored implements store.Ignorer.
+func (s *Store) Ignored() int64 { return s.ignored.Load() }
 
 // Open implements store.Reader.
 func (s *Store) Open(ctx context.Context, name string) (io.ReadCloser, store.Info, error) {

@@ -139,12 +139,19 @@ func (s scene) observe(t *testing.T) []observation {
 // observeServer looks at a sidecar from all sides.
 func (s scene) observeServer(t *testing.T) []observation {
 	t.Helper()
-	args := slices.Concat([]string{"server", "--listen=127.0.0.1:0", "--log-level=debug", "--log-format=json", "--delta-period=1h"},
-		s.store, s.etcd, s.recipients)
+	args := slices.Concat([]string{"server", "--listen=127.0.0.1:0", "--delta-period=1h"}, s.store, s.etcd, s.recipients)
+	return watched(t, s.environ, args, func(base string) []observation { return s.askServer(t, base) })
+}
+
+// watched runs a command that listens, has ask look at it when it does, ends it, and
+// returns all that is to be seen of it.
+func watched(t *testing.T, environ, args []string, ask func(base string) []observation) []observation {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), runTimeout)
 	defer cancel()
-	cmd := command(ctx, args...)
-	cmd.Env = append(cmd.Env, s.environ...)
+	name := args[0]
+	cmd := command(ctx, append(args, "--log-level=debug", "--log-format=json")...)
+	cmd.Env = append(cmd.Env, environ...)
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout
 	stderr, err := cmd.StderrPipe()
@@ -159,7 +166,7 @@ func (s scene) observeServer(t *testing.T) []observation {
 	var logged strings.Builder
 	for address == "" && log.Scan() {
 		var line struct{ Address string }
-		_ = json.Unmarshal(log.Bytes(), &line) // an error ends the server, and is no JSON
+		_ = json.Unmarshal(log.Bytes(), &line) // an error ends the command, and is no JSON
 		address = line.Address
 		logged.WriteString(log.Text() + "\n")
 	}
@@ -173,15 +180,15 @@ func (s scene) observeServer(t *testing.T) []observation {
 	if address != "" {
 		argv, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
 		if err != nil || len(argv) == 0 {
-			t.Errorf("the command line of the server is %q, %v", argv, err)
+			t.Errorf("the command line of the %s is %q, %v", name, argv, err)
 		}
-		seen = append(seen, observation{"server, argv", string(argv)})
-		seen = append(seen, s.askServer(t, "http://"+address)...)
+		seen = append(seen, observation{name + ", argv", string(argv)})
+		seen = append(seen, ask("http://"+address)...)
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	<-drained
 	_ = cmd.Wait() // its exit code is looked at elsewhere
-	return append(seen, observation{"server, log", logged.String()}, observation{"server, stdout", stdout.String()})
+	return append(seen, observation{name + ", log", logged.String()}, observation{name + ", stdout", stdout.String()})
 }
 
 // requests are what a sidecar is asked, in an order in which they work.

@@ -48,7 +48,8 @@
 //	40 back and forth                TestRow40BackAndForth; copier, syncobject: TestBackAndForth
 //	41 damaged copies                copier: TestDamagedCopyIsMadeAgain, TestDamagedSetIsNeverCommitted
 //	43 versions of etcd              TestNothingIsLost; restorer: TestPlanVersions
-//	45 secrets                       test/e2e: TestCanary
+//	44 names from outside            test/e2e: TestForeignNames; store/cloud: TestForeignNamesAreIgnoredAndCounted
+//	45 secrets                       test/e2e: TestCanary, TestCanaryOfAHandOver
 //	46 others named etcd             TestRow46OthersNamedEtcd; pkg/etcd/fence: TestNotOurs, TestReusedID, TestOtherUser
 //
 // The watchdog of a sidecar that stands still is TestWatchdog.
