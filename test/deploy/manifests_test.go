@@ -19,7 +19,7 @@ func TestFoldersMakeWhatTheyShould(t *testing.T) {
 		"Service etcd", "Service etcd-members", "StatefulSet etcd",
 	}
 	want := map[string][]string{
-		"base": cluster, "three-members": cluster,
+		"base": cluster, "three-members": cluster, "three-members-tls": cluster,
 		"copy-job":         {"ConfigMap etcd-copy", "Job etcd-copy", "NetworkPolicy etcd-copy"},
 		"copy-statefulset": {"ConfigMap etcd-copy", "NetworkPolicy etcd-copy", "Service etcd-copy", "StatefulSet etcd-copy"},
 	}
@@ -37,10 +37,15 @@ func TestFoldersMakeWhatTheyShould(t *testing.T) {
 			t.Errorf("%s makes %q, want %q", folder, got, want[folder])
 		}
 	}
-	if n := find(t, build(t)["three-members"], "StatefulSet", "etcd").Spec.Replicas; n != 3 {
-		t.Errorf("three-members has %d", n)
+	for _, folder := range clusters()[1:] {
+		if n := find(t, build(t)[folder], "StatefulSet", "etcd").Spec.Replicas; n != 3 {
+			t.Errorf("%s has %d", folder, n)
+		}
 	}
 }
+
+// clusters are the folders that make an etcd.
+func clusters() []string { return []string{"base", "three-members", "three-members-tls"} }
 
 // pods calls check with every pod of every folder.
 func pods(t *testing.T, check func(t *testing.T, all []object, o *object, pod *template)) {
@@ -204,14 +209,14 @@ func TestCommandLinesAreTaken(t *testing.T) {
 			}
 			values := printed(t, environ, files.Replace(words[1:]))
 			taken[words[1]]++
-			for _, name := range []string{"config", "data-dir", "store-credentials", "source-store-credentials", "temp-dir", "install"} {
+			for _, name := range []string{"config", "data-dir", "store-credentials", "source-store-credentials", "temp-dir", "install", "etcd-cacert", "etcd-cert", "etcd-key"} {
 				if path := values[name]; strings.HasPrefix(path, "/") && !mounted(&c, path) {
 					t.Errorf("container %s: --%s %s is on no volume", c.Name, name, path)
 				}
 			}
 		}
 	})
-	want := map[string]int{"gate": 4, "server": 2, "verify": 2, "copy": 2}
+	want := map[string]int{"gate": 6, "server": 3, "verify": 3, "copy": 2}
 	if !maps.Equal(taken, want) {
 		t.Errorf("there were %v, want %v", taken, want)
 	}
@@ -230,7 +235,7 @@ func TestEtcdHasItsFlags(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, folder := range []string{"base", "three-members"} {
+		for _, folder := range clusters() {
 			for _, arg := range find(t, build(t)[folder], "StatefulSet", "etcd").Spec.Template.Spec.container(t, "etcd").Args {
 				flag, _, _ := strings.Cut(arg, "=")
 				if !strings.Contains(out, flag+" ") {
@@ -243,7 +248,7 @@ func TestEtcdHasItsFlags(t *testing.T) {
 
 // The times of the manifests keep what the server counts on (HANDOVER §4).
 func TestTimesOfTheStatefulSet(t *testing.T) {
-	for _, folder := range []string{"base", "three-members"} {
+	for _, folder := range clusters() {
 		objects := build(t)[folder]
 		o := find(t, objects, "StatefulSet", "etcd")
 		spec := &o.Spec.Template.Spec

@@ -154,7 +154,7 @@ func (s selector) matches(labels map[string]string) bool {
 
 // folders are all kustomizations.
 func folders() []string {
-	return []string{"base", "three-members", "copy-job", "copy-statefulset"}
+	return []string{"base", "three-members", "three-members-tls", "copy-job", "copy-statefulset"}
 }
 
 // manifests are built once.

@@ -44,6 +44,7 @@ type deployment struct {
 	name    string // of the namespace that it would be in
 	objects []object
 	config  []string // what a user changes in its files, old and new in turn
+	tls     *etcdtest.TLS
 }
 
 // deployment returns what a folder makes, with what a user changes in its config: the
@@ -51,7 +52,7 @@ type deployment struct {
 func (s *stage) deployment(t *testing.T, name, folder string, config ...string) *deployment {
 	t.Helper()
 	none := []string{"store-credentials: /etc/store\n", "", "source-store-credentials: /etc/source-store\n", ""}
-	return &deployment{s, name, build(t)[folder], append(none, config...)}
+	return &deployment{s, name, build(t)[folder], append(none, config...), nil}
 }
 
 func (d *deployment) spec(t *testing.T, kind, name string) *podSpec {
@@ -73,6 +74,9 @@ func (d *deployment) replace(t *testing.T, pod string, spec *podSpec) replacer {
 		"--listen=:8081", "--listen=" + at(pod, "8081"), "etcd:2379", at("etcd-0", "2379"),
 		"/usr/local/bin/etcd", etcdtest.Tool(t, etcdtest.Newest, "etcd"),
 		"/var/lib/etcd/", volume + "/", "/ferry/", volume + ".ferry/", "/scratch", volume + ".scratch",
+	}
+	if d.tls != nil {
+		oldnew = append(oldnew, "/etc/etcd-tls/", filepath.Dir(d.tls.CAFile)+"/")
 	}
 	for i := range 3 {
 		member := fmt.Sprintf("etcd-%d", i)
@@ -170,7 +174,7 @@ func get(t *testing.T, url string) (status int, body string) {
 func (d *deployment) client(t *testing.T, pod string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{
-		Endpoints: []string{d.url(t, pod, "2379", "")}, DialTimeout: time.Minute, Logger: zap.NewNop(),
+		Endpoints: []string{d.address(t, d.name+"/"+pod+":2379")}, TLS: d.tls.Config(t), DialTimeout: time.Minute, Logger: zap.NewNop(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -270,28 +274,37 @@ func TestPodsRun(t *testing.T) {
 	}
 }
 
-// TestThreeMembersRun: the overlay makes a cluster, of which one backs up.
+// TestThreeMembersRun: the overlays make a cluster, of which one backs up, and what it
+// has stored is verified.
 func TestThreeMembersRun(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	d := s.deployment(t, "a", "three-members", "s3://etcd-a/main", "file://"+s.store("a"))
-	var pods []*kubelet.Pod
-	for i := range 3 {
-		pods = append(pods, d.run(t, "etcd", fmt.Sprintf("etcd-%d", i)))
+	for folder, tls := range map[string]bool{"three-members": false, "three-members-tls": true} {
+		t.Run(folder, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			d := s.deployment(t, "a", folder, "s3://etcd-a/main", "file://"+s.store("a"))
+			if tls {
+				d.tls = etcdtest.Secret(t, t.TempDir())
+			}
+			var pods []*kubelet.Pod
+			for i := range 3 {
+				pods = append(pods, d.run(t, "etcd", fmt.Sprintf("etcd-%d", i)))
+			}
+			for i, p := range pods {
+				eventually(t, fmt.Sprintf("etcd-%d is ready", i), func() bool { return p.Ready("etcd") })
+			}
+			members, err := d.client(t, "etcd-0").MemberList(t.Context())
+			if err != nil || len(members.Members) != 3 {
+				t.Fatalf("%v %v", members, err)
+			}
+			eventually(t, "one of them backs up", func() bool {
+				running := 0
+				for i := range 3 {
+					_, text := get(t, d.url(t, fmt.Sprintf("etcd-%d", i), "8080", "/metrics"))
+					running += strings.Count(text, "\netcd_ferry_backup_running 1\n")
+				}
+				return running == 1
+			})
+			eventually(t, "a trial restore is well", func() bool { return d.once(t, "CronJob", "etcd-verify") == nil })
+		})
 	}
-	for i, p := range pods {
-		eventually(t, fmt.Sprintf("etcd-%d is ready", i), func() bool { return p.Ready("etcd") })
-	}
-	members, err := d.client(t, "etcd-0").MemberList(t.Context())
-	if err != nil || len(members.Members) != 3 {
-		t.Fatalf("%v %v", members, err)
-	}
-	eventually(t, "one of them backs up", func() bool {
-		running := 0
-		for i := range 3 {
-			_, text := get(t, d.url(t, fmt.Sprintf("etcd-%d", i), "8080", "/metrics"))
-			running += strings.Count(text, "\netcd_ferry_backup_running 1\n")
-		}
-		return running == 1
-	})
 }

@@ -44,6 +44,18 @@ func newTLS(t testing.TB) *TLS {
 	return files
 }
 
+// Secret writes one certificate for members and clients alike, named as Kubernetes
+// names the files of a Secret with a certificate, and returns the client's side.
+func Secret(t testing.TB, dir string) *TLS {
+	t.Helper()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	files := &TLS{CAFile: path("ca.crt"), CertFile: path("tls.crt"), KeyFile: path("tls.key")}
+	ca := newAuthority(t)
+	writePEM(t, files.CAFile, "CERTIFICATE", ca.cert.Raw)
+	ca.issue(t, files.CertFile, files.KeyFile, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth)
+	return files
+}
+
 // args are the flags of etcd; none without TLS.
 func (f *TLS) args() []string {
 	if f == nil {
