@@ -44,6 +44,9 @@ func (r *handing) claim(ctx context.Context) (state, error) {
 	if err == nil {
 		err = r.stillFree(ctx)
 	}
+	if err == nil {
+		err = r.sourceIsSettled(ctx)
+	}
 	return r.waiting, err
 }
 
@@ -106,6 +109,11 @@ func (r *handing) mayClaim(ctx context.Context, o syncobject.Object, holder sync
 	}
 	if err := r.ownFree(ctx, o, adoptions); err != nil {
 		return err
+	}
+	if !o.Pending() || o.Destination.ID != r.id { // else the claim would stay
+		if err := r.unsettled(ctx); err != nil {
+			return err
+		}
 	}
 	return errors.Join(r.probe(ctx, r.to), r.probe(ctx, r.from))
 }

@@ -84,16 +84,29 @@ func (r *handing) hindered(o syncobject.Object, adoptions archive.Adoptions) err
 }
 
 // stillFree looks, after it was written that nothing may be restored from one's
-// own container, whether a server of this deployment was let in just before that
-// and has begun a history of its own. Such a server marks that it does, and then
-// looks for what is written here: so at least one of the two yields. This one takes
-// its claim back.
+// own container, whether somebody else has begun with it just before that: another
+// hand-over, from there, or a server of this deployment that was let in. They write
+// that they do, and then look for what is written here: so at least one of the two
+// yields. This one takes its claim back.
 func (r *handing) stillFree(ctx context.Context) error {
-	if r.away { // a server of this deployment knows that it was
+	var claimed error
+	err := r.persist(ctx, "look at one's own object", func(ctx context.Context) error {
+		own, err := readOr(ctx, r.Read, r.own)
+		if err == nil && own.Pending() && own.Status != syncobject.Done {
+			claimed = fmt.Errorf("%w: %s has just been claimed by %q: finish or abort that first", syncobject.ErrConflict, r.to.Archive, own.Destination.ID)
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case claimed != nil:
+		return r.yield(ctx, claimed)
+	case r.away: // a server of this deployment knows that it was
 		return nil
 	}
 	var members []string
-	err := r.persist(ctx, "look at one's own container", func(ctx context.Context) (err error) {
+	err = r.persist(ctx, "look at one's own container", func(ctx context.Context) (err error) {
 		members, err = r.to.Archive.ServingMembers(ctx, archive.FirstHistory)
 		return err
 	})
@@ -102,6 +115,40 @@ func (r *handing) stillFree(ctx context.Context) error {
 	}
 	return r.yield(ctx, fmt.Errorf("%w: in %s a server was started before this copy, and has begun a history of its own (members %q): "+
 		"stop it, and begin again with an empty container", syncobject.ErrConflict, r.to.Archive, members))
+}
+
+// unsettled says why the source's container is nobody's yet: what is handed over to
+// there is not finished. A claim on it would keep its new owner from it, and nobody
+// would serve.
+func (r *handing) unsettled(ctx context.Context) error {
+	adoptions, err := r.from.Archive.Adoptions(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := adoptions.Current(); errors.Is(err, archive.ErrAdopting) {
+		return fmt.Errorf("%w: %s: %w", syncobject.ErrConflict, r.from.Archive, err)
+	}
+	return nil
+}
+
+// sourceIsSettled is the same after the claim was written: who hands over to there
+// writes that it does, and then looks for a claim.
+func (r *handing) sourceIsSettled(ctx context.Context) error {
+	if r.object.Status != syncobject.Initial {
+		return nil
+	}
+	var unsettled error
+	err := r.persist(ctx, "look at the source's container", func(ctx context.Context) error {
+		err := r.unsettled(ctx)
+		if errors.Is(err, syncobject.ErrConflict) {
+			unsettled, err = err, nil
+		}
+		return err
+	})
+	if err != nil || unsettled == nil {
+		return err
+	}
+	return r.yield(ctx, unsettled)
 }
 
 // yield takes one's own claim back, for the reason why. What is decided only an

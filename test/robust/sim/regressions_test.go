@@ -19,6 +19,7 @@ func TestRegressions(t *testing.T) {
 		{"a commit after a reclaim", 174},
 		{"the wall clock is ignored", 190},
 		{"a server that is stopping does not end etcd with its lease", 362},
+		{"a claim on a container that is just being handed over", 1_002_001},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, l := range runSeeds(t, c.seed, 1, 1) {
