@@ -7,7 +7,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 ARG TARGETOS TARGETARCH VERSION
-RUN CGO_ENABLED=0 GOTOOLCHAIN=local GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$VERSION" -o /out/etcd-ferry ./cmd/etcd-ferry
+RUN CGO_ENABLED=0 GOTOOLCHAIN=local GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -tags disable_grpc_modules,grpcnotrace -ldflags "-s -w -X main.version=$VERSION" -o /out/etcd-ferry ./cmd/etcd-ferry
 RUN echo 'etcd-ferry:x:65532:65532:etcd-ferry:/:/sbin/nologin' > /out/passwd && echo 'etcd-ferry:x:65532:' > /out/group
 
 FROM scratch

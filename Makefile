@@ -9,6 +9,7 @@ SHELL := bash
 
 VERSION  ?= $(shell git describe --always --dirty 2>/dev/null)
 FUZZTIME ?= 60s
+FUZZFLAGS ?= -fuzzminimizetime=5s
 ROUNDS   ?= 50
 SEEDS    ?= 2000
 # Which of "make mutants": a regular expression.
@@ -16,6 +17,11 @@ ONLY     ?=
 # Packages and flags of "make test", as in: make test PKG=./store/... TESTFLAGS=-run=Retry
 PKG       ?= ./...
 TESTFLAGS ?=
+# Without these tags the program has what it never uses and would have in memory: another
+# way to Google's storage, and gRPC's own tracing. The Dockerfile has them too.
+TAGS := disable_grpc_modules,grpcnotrace
+# Begins what builds the program by itself, so that what is tested is what is shipped.
+TAGGED := export GOFLAGS="$$(go env GOFLAGS) -tags=$(TAGS)";
 # What starts whole deployments: one package at a time, since their clocks are real,
 # and not with the race detector, which would only see the tests' own code.
 DEPLOYED  := /test/(deploy|e2e|robust)
@@ -33,7 +39,7 @@ help: ## Show this list
 
 .PHONY: build
 build: ## Build bin/etcd-ferry
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/etcd-ferry
+	CGO_ENABLED=0 go build -trimpath -tags $(TAGS) -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/etcd-ferry
 
 .PHONY: demo
 demo: build ## Watch a real etcd being handed over while clients write, and see that nothing is lost
@@ -41,7 +47,7 @@ demo: build ## Watch a real etcd being handed over while clients write, and see 
 
 .PHONY: test
 test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) spin ## Run all tests, against real etcds and stores and with the race detector
-	all=$$(go list $(PKG)); deployed=$$(grep -E '$(DEPLOYED)' <<<"$$all" || true); units=$$(grep -vE '$(DEPLOYED)' <<<"$$all" || true); \
+	$(TAGGED) all=$$(go list $(PKG)); deployed=$$(grep -E '$(DEPLOYED)' <<<"$$all" || true); units=$$(grep -vE '$(DEPLOYED)' <<<"$$all" || true); \
 	{ failed=0; \
 	  [ -z "$$units" ] || go test -json -vet=off -count=1 -timeout=15m -race $(TESTFLAGS) $$units || failed=1; \
 	  [ -z "$$deployed" ] || go test -json -vet=off -count=1 -timeout=15m -p=1 $(TESTFLAGS) $$deployed || failed=1; \
@@ -56,20 +62,27 @@ lint: $(LINT) lint-proof ## Check the code against .golangci.yml, and go.mod
 lint-proof: $(LINT) ## Prove that a wrong import is found
 	go -C test/tools/lint test -count=1 .
 
+# What was found interesting is kept beside the test if it is small: other inputs, the
+# smallest first, up to 100 KiB of each test. "make test" runs them all.
 .PHONY: fuzz
-fuzz: ## Run each fuzz test for FUZZTIME (60s)
-	@grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed -E 's|/[^/]*:func | |' | while read -r dir func; do \
+fuzz: ## Run each fuzz test for FUZZTIME (60s), and keep what it found in testdata/fuzz
+	@grep -rEo --include='*_test.go' '^func Fuzz\w+' . | sed -E 's|^\./||; s|/[^/]*:func | |' | sort | while read -r dir func; do \
 		echo "$$dir $$func"; \
-		go test -run='^$$' -fuzz="^$$func$$" -fuzztime=$(FUZZTIME) "$$dir" </dev/null; \
+		go test -run='^$$' -fuzz="^$$func$$" -fuzztime=$(FUZZTIME) $(FUZZFLAGS) "./$$dir" </dev/null; \
+		found="$$(go env GOCACHE)/fuzz/$$(go list -m)/$$dir/$$func"; [ -d "$$found" ] || continue; \
+		kept="$$dir/testdata/fuzz/$$func"; mkdir -p "$$kept"; size=$$(du -bs "$$kept" | cut -f1); \
+		while read -r bytes file; do \
+			[ -e "$$kept/$$file" ] || [ $$((size + bytes)) -gt $$((100 << 10)) ] || { cp "$$found/$$file" "$$kept/"; size=$$((size + bytes)); }; \
+		done < <(find "$$found" -type f -printf '%s %f\n' | sort -n); \
 	done
 
 .PHONY: bench
 bench: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) ## Measure the figures of the README
-	go test -run='^$$' -bench=. -benchtime=1x -timeout=90m ./test/bench
+	$(TAGGED) go test -run='^$$' -bench=. -benchtime=1x -timeout=90m ./test/bench
 
 .PHONY: robust
 robust: $(ETCD_TOOLS) ## Hand etcds of each version over ROUNDS (50) times, with clients that write
-	FERRY_ROUNDS=$(ROUNDS) go test -json -run='^TestNothingIsLost$$' -timeout=4h ./test/robust/rows | go run ./test/tools/report
+	$(TAGGED) FERRY_ROUNDS=$(ROUNDS) go test -json -run='^TestNothingIsLost$$' -timeout=4h ./test/robust/rows | go run ./test/tools/report
 
 .PHONY: model
 model: spin ## Search every state of the hand-over's model, and see its mutants fail
@@ -77,7 +90,7 @@ model: spin ## Search every state of the hand-over's model, and see its mutants 
 
 .PHONY: mutants
 mutants: $(ETCD_TOOLS) $(STORE_SERVERS) ## Break the hand-over on purpose, one rule at a time, and see the tests notice
-	go run ./test/tools/mutants -only '$(ONLY)'
+	$(TAGGED) go run ./test/tools/mutants -only '$(ONLY)'
 
 .PHONY: spin
 spin:

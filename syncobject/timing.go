@@ -62,11 +62,7 @@ func (t Timing) Bound() time.Duration {
 	if t.sane() != nil {
 		return math.MaxInt64
 	}
-	least := math.Floor(t.right() / (1 - t.ClockError))
-	if least+1 >= math.MaxInt64/float64(time.Second) { // as an owner.json may ask for
-		return math.MaxInt64
-	}
-	w := time.Duration(least) * time.Second
+	w := time.Duration(math.Floor(t.right()/(1-t.ClockError))) * time.Second
 	for !t.holds(w) {
 		w += time.Second
 	}

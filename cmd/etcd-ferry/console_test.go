@@ -64,3 +64,29 @@ func TestLogLinesReplaceTheProgressBar(t *testing.T) {
 		t.Errorf("the screen got %q", lines)
 	}
 }
+
+func TestProgressBar(t *testing.T) {
+	for _, c := range []struct {
+		at   advance
+		want string
+	}{
+		{advance{100 << 20, 400 << 20, 10 * time.Second}, "[=====               ]  25%  100MiB  10MiB/s  of 400MiB  30s left"},
+		{advance{400 << 20, 400 << 20, 10 * time.Second}, "[====================] 100%  400MiB  40MiB/s  of 400MiB  0s left"},
+		{advance{500 << 20, 400 << 20, 10 * time.Second}, "[====================] 100%"}, // a total that was too low
+		{advance{100 << 20, 0, 10 * time.Second}, "100MiB  10MiB/s"},
+	} {
+		if got := c.at.bar(); !strings.HasPrefix(got, c.want) || len(got) > 70 {
+			t.Errorf("%+v is shown as %q, want %q", c.at, got, c.want)
+		}
+	}
+	var screen bytes.Buffer
+	e := &env{console: &console{err: &screen}}
+	e.draw("restore", advance{elapsed: time.Second})
+	if screen.Len() > 0 || e.bar.Load() {
+		t.Errorf("before the first report: %q", screen.String())
+	}
+	e.draw("restore", advance{1, 2, time.Second})
+	if got := screen.String(); !strings.HasPrefix(got, "\r\x1b[Krestore [") || !e.bar.Load() {
+		t.Errorf("drawn is %q", got)
+	}
+}

@@ -51,7 +51,11 @@ Results go to standard output, logs and progress to standard error.`,
 	}
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
-	root.SetHelpTemplate(root.HelpTemplate() + exitHelp())
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) { // a template would link what calls methods by name
+		help(c, args)
+		fmt.Fprint(c.OutOrStdout(), exitHelp())
+	})
 	fs := root.PersistentFlags()
 	fs.StringVar(&a.config, configFlag, "", "YAML `file` with values for flags; its keys are the flags' names")
 	fs.BoolVar(&a.printConfig, printConfigFlag, false, "print all values as a config file, with where each comes from, and do nothing")

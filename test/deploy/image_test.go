@@ -86,6 +86,10 @@ func TestImageBuildIsReproducible(t *testing.T) {
 			t.Errorf("%s is missing in: %s", want, line)
 		}
 	}
+	tags := submatches(`(?m)^TAGS := (\S+)$`, string(read(t, "../../Makefile")))
+	if len(tags) != 1 || !strings.Contains(line, "-tags "+tags[0]+" ") {
+		t.Errorf("the Makefile builds with the tags %q, the image is built by: %s", tags, line)
+	}
 	for _, in := range dockerfile(t) {
 		version := regexp.MustCompile(`golang:(\S+)`).FindStringSubmatch(in.rest)
 		if in.name == "FROM" && version != nil && !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(version[1]) {
