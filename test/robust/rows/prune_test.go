@@ -18,20 +18,20 @@ func TestRow39PruningDuringACopy(t *testing.T) {
 		d.Flags = []string{"--full-schedule=@every 1s", "--delta-period=200ms", "--prune-period=200ms", "--keep-last=1", "--delta-retention=1ms"}
 	}).ready()
 	onA := writeTo(t, a)
-	a.fill(2 << 10)
+	a.fill(1 << 10)
 	eventually(t, "the first full is there", func() bool { return len(stock(t, a.Store)) > 0 })
 	first := stock(t, a.Store)[0]
 	eventually(t, "it was removed", func() bool { return !slices.Contains(stock(t, a.Store), first) })
 	onA.more(t, 300)
 	across, line := in.through()
-	heal := net.slow(t, line, 100) // twenty seconds
+	heal := net.slow(t, line, 50) // twenty seconds
 	source := *a
 	source.Store = across
 	b := newDeployment(t, "b", newFolder(t), 1)
 	copying := source.copyTo("b", b.Store)
 	a.until(server.Ceded)
 	before, named := stock(t, a.Store), a.Store.object(t).Snapshots
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); wait(t, 100*time.Millisecond) {
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); wait(t, 100*time.Millisecond) {
 		if now := stock(t, a.Store); !slices.Equal(now, before) {
 			t.Fatalf("while it is copied there is %v, there was %v", now, before)
 		}
