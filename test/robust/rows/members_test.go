@@ -221,7 +221,8 @@ func TestFrozenClusterMayAnswerReads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range violations {
-		if t.Log(v); v.Rule != history.WentBack && v.Rule != history.NoRegister {
+		t.Log(v)
+		if v.Rule != history.WentBack && v.Rule != history.NoRegister {
 			t.Error("that is no read")
 		}
 	}

@@ -63,8 +63,8 @@ const (
 // themes are what is drawn from instead.
 var themes = map[Theme][]kind{
 	AnyTheme: kinds,
-	Clocks:   {{"wall jump", 6}, {"weather", 3}, {"outage", 1}},
-	Sleep:    {{"suspend", 6}, {"weather", 3}, {"crash of the server", 1}},
+	Clocks:   {{"wall jump", 5}, {"weather", 4}, {"outage", 3}},
+	Sleep:    {{"suspend", 6}, {"weather", 3}, {"outage", 2}, {"crash of the server", 1}},
 }
 
 const maxMisfortunes = 12

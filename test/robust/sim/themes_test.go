@@ -18,11 +18,12 @@ func TestClocksAndSleep(t *testing.T) {
 					t.Errorf("seed %d: %s\n%s", l.Seed, l.Violation, l.Tell())
 				}
 			}
-			if t.Logf("%d jumps or sleeps, %d hand-overs were forced", happened, forced); happened < themeSeeds || forced < themeSeeds/10 {
+			t.Logf("%d jumps or sleeps, %d hand-overs were forced", happened, forced)
+			if happened < themeSeeds || forced == 0 {
 				t.Error("too little has happened")
 			}
 		})
 	}
 }
 
-const themeSeeds = 60
+const themeSeeds = 80

@@ -49,7 +49,7 @@ func ofDestination() []mutant {
 				"named, err := r.from.Archive.PinnedChain(ctx, pins)\n\tif l, e := r.from.Archive.List(ctx); e == nil {\n\t\tif all, _ := snapshot.Chains(l.Manifests); len(all) > 0 {\n\t\t\tnamed = all[len(all)-1]\n\t\t}\n\t}\n",
 			}},
 			"./copier",
-			[]string{"TestForceRacingWithReady"},
+			[]string{"TestNewerThanWhatIsNamed"},
 		},
 		{
 			"paused copy settles again", "§8, I1: a run that was overtaken goes on after the commit of another",
