@@ -136,7 +136,7 @@ var registers = porcupine.Model{
 }
 
 // patience is how long porcupine may think about a key.
-const patience = time.Minute
+const patience = 20 * time.Second
 
 // registers has porcupine look at each key that was read.
 func (j *judge) registers(b branch) {
