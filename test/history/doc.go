@@ -35,6 +35,9 @@
 // porcupine (github.com/anishathalye/porcupine) looks at values and times alone, key
 // by key; the other rules rely on etcd's revisions, which order all keys.
 //
+// Left out are deletions, leases, transactions of several keys and reads of ranges:
+// that all of them reach the next owner is told by the hash of its history.
+//
 // # A hand-over that loses writes
 //
 // History.GivenUp notes that all above a revision is given up. The history has a

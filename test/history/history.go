@@ -177,8 +177,9 @@ func (h *History) wrote(value string) (Op, bool) {
 	return *o, true
 }
 
-// String counts.
-func (h *History) String() string {
+// Counts tells how many calls of each kind there are, with an answer and without,
+// and how many events were watched.
+func (h *History) Counts() map[string]int {
 	counts := map[string]int{}
 	r := h.now()
 	for _, o := range r.ops {
@@ -191,8 +192,12 @@ func (h *History) String() string {
 	for _, s := range r.streams {
 		counts["event"] += len(s.events)
 	}
+	return counts
+}
+
+func (h *History) String() string {
 	var words []string
-	for what, n := range counts {
+	for what, n := range h.Counts() {
 		words = append(words, fmt.Sprintf("%d %s", n, what))
 	}
 	slices.Sort(words)

@@ -74,6 +74,12 @@ func handOverUnderLoad(t *testing.T, version string, members int) (a, b *deploym
 	onA.wantBefore(t, onB)
 	a.wantDown()
 	wantFinalHash(t, a, b)
+	counts := onA.Counts()
+	for _, what := range []string{"put", "swap", "get", "peek", "event", "put without an answer"} {
+		if counts[what] < 10 {
+			t.Errorf("hardly anything was asked: %v", counts)
+		}
+	}
 	t.Log(onA, onB)
 	return a, b
 }
