@@ -44,6 +44,19 @@ func TestSourceIsReadyBeforeItIsClaimed(t *testing.T) {
 	})
 }
 
+// TestNewerThanWhatIsNamed: a sidecar that had stood still stores what is newer than
+// the decision. It may be copied ahead, but it is not what is handed over.
+func TestNewerThanWhatIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := pair(t)
+		a.held()
+		a.initiate()
+		a.answer(160)
+		fill(t, archive.New(a.Store), "full 170", "delta 171-180")
+		handedOver(t, a, b, start(t.Context(), handOver("b", a.Store, b.Store)).wait(t))
+	})
+}
+
 func TestWaitingCopiesAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(t)

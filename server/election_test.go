@@ -295,3 +295,25 @@ func TestGateIsRememberedBeforeItPasses(t *testing.T) {
 		}
 	})
 }
+
+// TestFenceIsToldWhoHasPassedTheGate: also by whoever comes after a crash.
+func TestFenceIsToldWhoHasPassedTheGate(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		w.serving()
+		w.change(claimed)
+		w.wait(Ceded)
+		w.crash()
+		w.start()
+		w.wait(Ceded)
+		told := w.member.seen().gates
+		if len(told) < 2 {
+			t.Errorf("%d fences", len(told))
+		}
+		for i, gates := range told {
+			if len(gates) != 1 || gates[0] != myself(t) {
+				t.Errorf("fence %d was told of %v", i+1, gates)
+			}
+		}
+	})
+}

@@ -95,6 +95,7 @@ type fakeMember struct {
 	fenceErr error         // why it cannot be ended
 	takes    time.Duration // to read the content
 	fences   int
+	gates    [][]fence.Process // that each fence was told of
 	fencedAt time.Time
 	onFence  func() // nil: nothing
 	backups  int    // that run
@@ -146,12 +147,13 @@ type seen struct {
 	frozen          int64
 	fencedAt        time.Time
 	locked          bool
+	gates           [][]fence.Process
 }
 
 func (m *fakeMember) seen() seen {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return seen{m.fences, m.backups, m.frozen, m.fencedAt, m.locked}
+	return seen{m.fences, m.backups, m.frozen, m.fencedAt, m.locked, m.gates}
 }
 
 func (m *fakeMember) Probe(fence.Process) error { return nil }
@@ -177,9 +179,10 @@ func (m *fakeMember) Healthy(context.Context) error {
 	return nil
 }
 
-func (m *fakeMember) Fence(context.Context, []fence.Process) error {
+func (m *fakeMember) Fence(_ context.Context, gates []fence.Process) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.gates = append(m.gates, gates)
 	switch {
 	case m.dead:
 		return errDead

@@ -140,6 +140,9 @@ func (w *world) shutNow() {
 	if w.admit(myself(w.t)) == nil || w.Ready(w.t.Context()) == nil {
 		w.t.Errorf("the gate is open, the role is %s", w.Status().Role)
 	}
+	if !w.member.seen().locked {
+		w.t.Errorf("an etcd that is started by hand may serve, the role is %s", w.Status().Role)
+	}
 }
 
 func myself(t *testing.T) fence.Process {

@@ -6,7 +6,8 @@
 // # What a hand-over must survive
 //
 // The rows, and the tests of them. Those without a folder are in
-// test/robust/rows: real processes, with clients that write all the time.
+// test/robust/rows: real processes, with clients that write, read and watch all
+// the time. What they were told has to be the history of one etcd (test/history).
 //
 //	 1 initiated while idle          TestRow01InitiateIdle
 //	 2 writers on old connections    TestRow02And03WritersThatIgnoreReadiness
@@ -19,7 +20,7 @@
 //	 9 status at every phase         TestRow09Status; server: TestCopyopOverHTTP
 //	10 bare GEP-7 object             TestRow10BareObject; server: TestBareObjectIsAHandOver
 //	11 upload longer than W          TestRow11UploadLongerThanW; copier: TestHeartbeatsProlongTheWait
-//	12 Ready against a force         syncobject: TestPublishAgainstForce; copier: TestForceRacingWithReady
+//	12 Ready against a force         syncobject: TestPublishAgainstForce; copier: TestForceRacingWithReady; 1,000 seeds each
 //	13 lost answers                  syncobject, server: TestLostAnswers
 //	14 409, 412, 404                 syncobject: TestUpdateAfterSomebodyElse, TestUpdateOfAVanishedObject
 //	15 two destinations              TestRow15TwoDestinations; copier: TestTwoDestinationsAtOnce
@@ -32,21 +33,25 @@
 //	21 back after the force          TestRow20And21ForcedAndBack; server: TestSourceThatReturnsAfterAForceFilesLate
 //	22 back before W                 TestRow22SourceReturnsBeforeW
 //	23 W below the bound             TestRow23WBelowTheBound; copier: TestWaitBelowTheBound
-//	24 clocks                        server: TestLeaseIsOverByEitherClock
-//	25 the machine sleeps            server: TestSleepOfTheMachineIsFencedBeforeAnythingElse
+//	24 clocks                        sim: TestClocksAndSleep, TestSeeds; server: TestLeaseIsOverByEitherClock
+//	25 the machine sleeps            sim: TestClocksAndSleep, TestSeeds; server: TestSleepOfTheMachineIsFencedBeforeAnythingElse
 //	26 slow reads                    server: TestSlowReadsDoNotStretchTheLease
 //	27 what is no absence            TestRow27NeverAbsent; server: TestWhatIsNoAbsenceRenewsNothing
+//	28 a store in a storm            TestRow28Storm; test/robust: TestThrottledStoreIsLeftAlone; store: TestRetryJitter
 //	29 sidecar killed at each call   server: TestCrashAtEachCall
 //	30 ... while the store is down   TestRow30SidecarKilledWhileTheStoreIsDown; server: TestRestartContinuesUntilTheDeadline
 //	31 reboot                        server: TestRebootVoidsTheLease
 //	32 destination killed            copier: TestCrashAtEveryWrite
 //	34 sidecar killed anywhere       test/robust: TestSidecarKilledAnywhere
 //	35 three members                 TestRow35ThreeMembers, TestNothingIsLost; server: TestHandOverOfARealCluster
-//	36 leader's sidecar is silent    server: TestOthersWaitForTheLeader
-//	37 no quorum                     server: TestWithoutQuorumThereIsNoFinalSnapshot
+//	36 the leader is lost            TestRow36LeaderLost; server: TestOthersWaitForTheLeader
+//	37 members are dead              TestRow37OneMemberDead, TestRow37TwoMembersDead; server: TestWithoutQuorumThereIsNoFinalSnapshot
 //	38 hibernated, woken             TestRow38Hibernated, TestRow38WakeUpAgainstTakeOver
+//	39 pruning during a copy         TestRow39PruningDuringACopy
 //	40 back and forth                TestRow40BackAndForth; copier, syncobject: TestBackAndForth
 //	41 damaged copies                copier: TestDamagedCopyIsMadeAgain, TestDamagedSetIsNeverCommitted
+//	42 any history                   test/robust: TestWholeHistoryComesBack; restorer: TestRestoredEtcdEqualsSource;
+//	                                 snapshotter: TestRevisionsLargerThanAMessage, TestFullAfterCompaction
 //	43 versions of etcd              TestNothingIsLost; restorer: TestPlanVersions
 //	44 names from outside            test/e2e: TestForeignNames; store/cloud: TestForeignNamesAreIgnoredAndCounted
 //	45 secrets                       test/e2e: TestCanary, TestCanaryOfAHandOver

@@ -3,10 +3,8 @@ package rows
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -14,54 +12,78 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/etcd-ferry/etcd-ferry/test/etcdtest"
+	"github.com/etcd-ferry/etcd-ferry/test/history"
 )
 
 const (
 	// writers is how many clients write at a time: half of them on a connection
 	// that they keep for as long as it lasts, half of them on a new one each time.
 	writers = 16
-	// putTimeout is for how long a client waits.
-	putTimeout = time.Second
-	// rest is how long a client waits between two writes, and idle if it has hung
+	// readers is how many clients read at a time, every third of them serializably.
+	readers = 3
+	// registers is how many keys all clients share.
+	registers = 8
+	// answerTimeout is for how long a client waits.
+	answerTimeout = time.Second
+	// rest is how long a client waits between two calls, and idle if it has hung
 	// up or failed: a connection costs more than a write.
 	rest = 4 * time.Millisecond
 	idle = 30 * time.Millisecond
 )
 
-// crowd is clients that write to every member of a deployment all the time,
-// whatever its readiness says, and remember what was acknowledged. A key is
-// never used twice: what was not acknowledged may have happened.
+// crowd is clients that write to every member of a deployment all the time, read
+// and watch, whatever its readiness says. All that they are told is in the history
+// of the test.
 type crowd struct {
-	prefix string
-	cancel context.CancelFunc
-	group  sync.WaitGroup
+	*history.History
+	id      string // of the crowd
+	tenancy int
+	cancel  context.CancelFunc
+	group   sync.WaitGroup
 
 	mu     sync.Mutex
-	acks   []ack
-	failed int
+	acks   []history.Op // writes that were acknowledged
+	failed int          // writes that were not
 }
 
-// ack is a write that a client got an OK for.
-type ack struct {
-	key, value     string
-	revision       int64
-	sent, received time.Time
+// histories has one for each test: whatever is handed around in it is one etcd.
+var histories sync.Map
+
+func historyOf(t *testing.T) *history.History {
+	t.Helper()
+	h, had := histories.LoadOrStore(t, history.New())
+	if !had {
+		t.Cleanup(func() { histories.Delete(t) })
+	}
+	return h.(*history.History)
 }
 
 // writeTo starts a crowd. It goes on until it is stopped, or the test ends.
 func writeTo(t *testing.T, d *deployment) *crowd {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &crowd{prefix: fmt.Sprintf("%s/%x/", d.ID, rand.Uint64()), cancel: cancel}
+	h := historyOf(t)
+	c := &crowd{History: h, id: fmt.Sprintf("%s-%x", d.ID, rand.Uint32()), tenancy: h.Tenancy(d.ID), cancel: cancel}
+	n := len(d.members)
 	for i := range writers {
-		m := d.members[i%len(d.members)]
-		c.group.Go(func() { c.write(ctx, m, fmt.Sprintf("%s%02d/", c.prefix, i), (i/len(d.members))%2 == 0) })
+		w := &writer{crowd: c, name: fmt.Sprintf("%s/%02d", c.id, i), was: map[string]int64{}}
+		c.group.Go(func() { c.call(ctx, d.members[i%n], (i/n)%2 == 0, w.write) })
+	}
+	for i := range readers {
+		c.group.Go(func() {
+			c.call(ctx, d.members[i%n], true, func(ctx context.Context, to history.Client) bool { return read(ctx, to, i) })
+		})
+	}
+	for _, m := range d.members {
+		c.group.Go(func() { c.watch(ctx, m) })
 	}
 	t.Cleanup(c.stop)
 	return c
 }
 
-func (c *crowd) write(ctx context.Context, m *member, prefix string, keep bool) {
+// call has one client call a member again and again. It reports whether it was
+// answered.
+func (c *crowd) call(ctx context.Context, m *member, keep bool, once func(context.Context, history.Client) bool) {
 	var client *clientv3.Client
 	hangUp := func() {
 		if client != nil {
@@ -70,7 +92,7 @@ func (c *crowd) write(ctx context.Context, m *member, prefix string, keep bool) 
 		}
 	}
 	defer hangUp()
-	for i := 0; ctx.Err() == nil; i++ {
+	for ctx.Err() == nil {
 		if client == nil {
 			var err error
 			if client, err = m.dial(); err != nil {
@@ -78,7 +100,7 @@ func (c *crowd) write(ctx context.Context, m *member, prefix string, keep bool) 
 			}
 		}
 		pause := rest
-		if !c.put(ctx, client, fmt.Sprintf("%s%08d", prefix, i)) {
+		if !c.answered(ctx, once, history.Client{History: c.History, Etcd: client, Tenancy: c.tenancy, Member: m.name}) {
 			pause = idle
 		}
 		if !keep {
@@ -92,29 +114,88 @@ func (c *crowd) write(ctx context.Context, m *member, prefix string, keep bool) 
 	}
 }
 
-func (c *crowd) put(ctx context.Context, client *clientv3.Client, key string) bool {
-	ctx, cancel := context.WithTimeout(ctx, putTimeout)
+func (c *crowd) answered(ctx context.Context, once func(context.Context, history.Client) bool, to history.Client) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	a := ack{key: key, value: fmt.Sprintf("%064x", rand.Uint64()), sent: time.Now()}
-	r, err := client.Put(ctx, key, a.value)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil {
-		c.failed++
-		return false
+	return once(ctx, to)
+}
+
+// writer is one client that writes.
+type writer struct {
+	*crowd
+	name  string
+	calls int
+	was   map[string]int64 // the revisions of registers, as far as it knows
+}
+
+// write puts a key that is never used again, mostly, and else changes one that all
+// of them share.
+func (w *writer) write(ctx context.Context, to history.Client) bool {
+	w.calls++
+	var o history.Op
+	var err error
+	key := fmt.Sprintf("w/%s/%08d", w.name, w.calls)
+	switch w.calls % 8 {
+	case 3:
+		o, err = to.Put(ctx, register())
+	case 7:
+		key = register()
+		o, err = to.Swap(ctx, key, w.was[key])
+	default:
+		o, err = to.Put(ctx, key)
 	}
-	a.revision, a.received = r.Header.Revision, time.Now()
-	c.acks = append(c.acks, a)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case err != nil:
+		w.failed++
+		return false
+	case o.Applied:
+		w.acks = append(w.acks, o)
+	default:
+		w.was[key] = o.Modified // to be tried with the next time
+	}
 	return true
 }
 
-// stop ends the crowd and waits for its last writes.
+func register() string { return fmt.Sprint("r/", rand.IntN(registers)) }
+
+// read is one call of the i-th reader.
+func read(ctx context.Context, to history.Client, i int) bool {
+	ask := to.Get
+	if i%3 == 2 {
+		ask = to.Peek
+	}
+	_, err := ask(ctx, register())
+	return err == nil
+}
+
+// watch watches all of the history at a member, and goes on where it was
+// interrupted.
+func (c *crowd) watch(ctx context.Context, m *member) {
+	from := int64(1)
+	for ctx.Err() == nil {
+		client, err := m.dial()
+		if err != nil {
+			continue
+		}
+		to := history.Client{History: c.History, Etcd: client, Tenancy: c.tenancy, Member: m.name}
+		from, _ = to.Watch(ctx, from) // it has ended, why does not matter
+		_ = client.Close()
+		select {
+		case <-ctx.Done():
+		case <-time.After(idle):
+		}
+	}
+}
+
+// stop ends the crowd and waits for its last calls.
 func (c *crowd) stop() {
 	c.cancel()
 	c.group.Wait()
 }
 
-func (c *crowd) acked() []ack {
+func (c *crowd) acked() []history.Op {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clip(c.acks)
@@ -140,75 +221,57 @@ func (c *crowd) refused(t *testing.T) {
 	eventually(t, "writes fail", func() bool { return c.failures() >= before+2*writers })
 }
 
-// lost returns the acknowledged writes that an etcd does not have.
-func (c *crowd) lost(t *testing.T, client *clientv3.Client) []ack {
-	t.Helper()
-	there := map[string]string{}
-	end := clientv3.GetPrefixRangeEnd(c.prefix)
-	for from := c.prefix; ; {
-		r, err := client.Get(t.Context(), from, clientv3.WithRange(end), clientv3.WithLimit(5_000))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, kv := range r.Kvs {
-			there[string(kv.Key)] = fmt.Sprint(kv.ModRevision, string(kv.Value))
-			from = string(kv.Key) + "\x00"
-		}
-		if !r.More {
-			break
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(c.acked()), func(a ack) bool {
-		return there[a.key] == fmt.Sprint(a.revision, a.value)
-	})
-}
-
-// wantKept fails unless every member of a deployment has everything that was
-// acknowledged.
+// wantKept fails unless every member of a deployment has what one etcd would have
+// that has told all clients of the test what they were told: see package history.
 func (c *crowd) wantKept(t *testing.T, d *deployment) {
-	t.Helper()
-	c.wantKeptThrough(t, d, math.MaxInt64)
-}
-
-// wantKeptThrough is wantKept for the revisions up to r.
-func (c *crowd) wantKeptThrough(t *testing.T, d *deployment, r int64) {
 	t.Helper()
 	for _, m := range d.members {
 		client, err := m.dial()
 		if err != nil {
 			t.Fatal(err)
 		}
-		lost := slices.DeleteFunc(c.lost(t, client), func(a ack) bool { return a.revision > r })
+		c.wantOneEtcd(t, m.name, client)
 		_ = client.Close()
-		if len(lost) > 0 {
-			last := slices.MaxFunc(lost, func(a, b ack) int { return int(a.revision - b.revision) })
-			t.Errorf("%s lacks %d of %d acknowledged writes, up to revision %d", m.name, len(lost), len(c.acked()), last.revision)
-		}
 	}
+}
+
+func (c *crowd) wantOneEtcd(t *testing.T, name string, client *clientv3.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	violations, err := c.Check(ctx, client)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	t.Log("the history: ", c.History)
+	for _, v := range violations {
+		t.Errorf("with %s this is not the history of one etcd: %s", name, v)
+	}
+}
+
+// givenUp notes a decision that all is lost that c was told above a revision.
+func (c *crowd) givenUp(above int64) { c.GivenUp(c.tenancy, above) }
+
+// wantKeptThrough is wantKept after such a decision.
+func (c *crowd) wantKeptThrough(t *testing.T, d *deployment, revision int64) {
+	t.Helper()
+	c.givenUp(revision)
+	c.wantKept(t, d)
 }
 
 // wantKeptIn is wantKept for a data dir.
 func (c *crowd) wantKeptIn(t *testing.T, dataDir string) {
 	t.Helper()
 	e := etcdtest.Start(t, etcdtest.WithDataDir(dataDir))
-	if lost := c.lost(t, e.Client(t)); len(lost) > 0 {
-		t.Errorf("%d of %d acknowledged writes are lost", len(lost), len(c.acked()))
-	}
+	c.wantOneEtcd(t, dataDir, e.Client(t))
 }
 
-// wantBefore fails if any write of c was acknowledged by its deployment after
-// another one's had begun to acknowledge.
+// wantBefore fails unless next is a later owner's, and has been told something: only
+// then wantKept can tell that c's owner has told nothing since.
 func (c *crowd) wantBefore(t *testing.T, next *crowd) {
 	t.Helper()
-	later := next.acked()
-	if len(later) == 0 {
-		t.Fatal("the next one has acknowledged nothing")
-	}
-	first := slices.MinFunc(later, func(a, b ack) int { return a.received.Compare(b.received) })
-	for _, a := range c.acked() {
-		if !a.sent.Before(first.received) {
-			t.Errorf("%s was acknowledged %v after %s had been by the next owner", a.key, a.sent.Sub(first.received), first.key)
-		}
+	if n := len(next.acked()); next.tenancy <= c.tenancy || n == 0 {
+		t.Errorf("the next owner has acknowledged %d writes, in tenancy %d after %d", n, next.tenancy, c.tenancy)
 	}
 }
 
@@ -216,12 +279,12 @@ func (c *crowd) wantBefore(t *testing.T, next *crowd) {
 func (c *crowd) wantNothingAfter(t *testing.T, moment time.Time) {
 	t.Helper()
 	for _, a := range c.acked() {
-		if a.sent.After(moment) {
-			t.Errorf("%s was acknowledged, and sent %v too late", a.key, a.sent.Sub(moment))
+		if late := a.Call - c.At(moment); late > 0 {
+			t.Errorf("%s was acknowledged, and sent %v too late", a, late)
 		}
 	}
 }
 
 func (c *crowd) String() string {
-	return fmt.Sprintf("%s: %d acknowledged, %d not", strings.SplitN(c.prefix, "/", 2)[0], len(c.acked()), c.failures())
+	return fmt.Sprintf("%s: %d acknowledged, %d not", c.id, len(c.acked()), c.failures())
 }

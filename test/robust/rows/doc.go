@@ -5,11 +5,11 @@
 //
 // A test is a row of what the product must survive; the table in test/robust
 // tells which. In each of them sixteen clients write all the time, on
-// connections that they keep and on new ones, whatever the readiness says, and
-// remember what was acknowledged. At the end all of it is there, with its
-// revision, nothing was acknowledged by two owners at a time, nobody listens at
-// the source, and a plain etcd on a copy of the source's data dir has the hash
-// that the destination has.
+// connections that they keep and on new ones, and others read and watch, whatever
+// the readiness says. All that they were told, at both ends, has to be what one
+// etcd would have told: test/history has the rules. Nobody listens at the source
+// at the end, and a plain etcd on a copy of the source's data dir has the hash that
+// the destination has.
 //
 // Nothing here asserts that something is fast. The times of the protocol are
 // seconds, and a test waits minutes for what must happen in the end. Where time is

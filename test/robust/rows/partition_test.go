@@ -125,7 +125,7 @@ func TestRow20And21ForcedAndBack(t *testing.T) {
 	wantLate(t, source.Store, done.ThroughRevision)
 	onA.stop()
 	onB.more(t, 100)
-	onA.wantBefore(t, onB)
+	onA.wantKept(t, b)
 	a.wantDown()
 	t.Log(onA, onB, done.ThroughRevision)
 }

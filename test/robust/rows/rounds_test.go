@@ -64,6 +64,9 @@ func handOverUnderLoad(t *testing.T, version string, members int) (a, b *deploym
 	onA.more(t, 1_500)
 	a.copyTo("b", b.Store).want(0)
 	onA.refused(t)
+	if members > 1 { // TestFrozenClusterMayAnswerReads says why
+		a.wantDown()
+	}
 	onB := writeTo(t, b.takeOver())
 	onB.more(t, 300)
 	onA.stop()
@@ -71,6 +74,12 @@ func handOverUnderLoad(t *testing.T, version string, members int) (a, b *deploym
 	onA.wantBefore(t, onB)
 	a.wantDown()
 	wantFinalHash(t, a, b)
+	counts := onA.Counts()
+	for _, what := range []string{"put", "swap", "get", "peek", "event", "put without an answer"} {
+		if counts[what] < 10 {
+			t.Errorf("hardly anything was asked: %v", counts)
+		}
+	}
 	t.Log(onA, onB)
 	return a, b
 }

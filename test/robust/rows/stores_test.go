@@ -136,17 +136,23 @@ type troubled struct {
 
 func newTroubled(t *testing.T, to string) (front *troubled, address string) {
 	t.Helper()
+	front = &troubled{Handler: forward(t, to)}
+	s := httptest.NewServer(front)
+	t.Cleanup(s.Close)
+	return front, s.URL
+}
+
+// forward passes requests on to a server.
+func forward(t *testing.T, to string) http.Handler {
+	t.Helper()
 	target, err := url.Parse(to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	front = &troubled{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
 		r.Out.Host = r.In.Host // it is signed
-	}}}
-	s := httptest.NewServer(front)
-	t.Cleanup(s.Close)
-	return front, s.URL
+	}}
 }
 
 func (f *troubled) ServeHTTP(w http.ResponseWriter, r *http.Request) {

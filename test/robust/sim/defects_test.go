@@ -19,6 +19,7 @@ func TestDefectsAreFound(t *testing.T) {
 		{LyingFence, "I1 I2", 20},
 		{OpenGate, "I1", 20},
 		{StaleFinal, "I2", 20},
+		{SlowClock, "I1 I2 I4", 60},
 	} {
 		t.Run(string(c.defect), func(t *testing.T) {
 			for from := 0; from < c.within; from += *shardsFlag * 5 {

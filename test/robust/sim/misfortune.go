@@ -23,10 +23,7 @@ func (m misfortune) String() string {
 }
 
 // The misfortunes, with how often they are drawn.
-var kinds = []struct {
-	what   string
-	weight int
-}{
+var kinds = []kind{
 	{"weather", 10},
 	{"crash of the server", 5},
 	{"crash of the copier", 5},
@@ -48,9 +45,31 @@ var kinds = []struct {
 	{"replacement", 2},
 }
 
+type kind struct {
+	what   string
+	weight int
+}
+
+// Theme is what most misfortunes of a world are about.
+type Theme string
+
+// The themes.
+const (
+	AnyTheme Theme = ""
+	Clocks   Theme = "clocks" // as wrong as they may be, and set by up to an hour all the time
+	Sleep    Theme = "sleep"  // machines that are suspended again and again
+)
+
+// themes are what is drawn from instead.
+var themes = map[Theme][]kind{
+	AnyTheme: kinds,
+	Clocks:   {{"wall jump", 5}, {"weather", 4}, {"outage", 3}},
+	Sleep:    {{"suspend", 6}, {"weather", 3}, {"outage", 2}, {"crash of the server", 1}},
+}
+
 const maxMisfortunes = 12
 
-func drawMisfortunes(d *dice, p plan) []misfortune {
+func drawMisfortunes(d *dice, p plan, kinds []kind) []misfortune {
 	var all []misfortune
 	total := 0
 	for _, k := range kinds {

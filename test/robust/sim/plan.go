@@ -22,6 +22,7 @@ const (
 	LyingFence        Defect = "a fence that ends nothing"
 	OpenGate          Defect = "a gate that does not ask"
 	StaleFinal        Defect = "a final snapshot that lacks the last write"
+	SlowClock         Defect = "a clock of the first site that takes twice its time"
 )
 
 // Settings say how a seed is run.
@@ -31,6 +32,7 @@ type Settings struct {
 	Quiet  bool         // nothing ever goes wrong
 	Log    bool         // the story has all that the product logs
 	Dir    string       // a folder that nobody writes to
+	Theme  Theme
 }
 
 // plan is all that is drawn before a world begins.
@@ -83,7 +85,7 @@ func (w *world) drawPlan() plan {
 	}.Bound()
 	// The first owner.json of a container that was handed over has the presets.
 	p.wait = max(bound, syncobject.DefaultTiming().Bound()*time.Duration(min(1, p.rounds-1)))
-	if d.chance(0.3) {
+	if d.chance(0.3) && w.set.Theme == AnyTheme { // else nobody waits for longer than he must
 		p.wait = max(p.wait, syncobject.DefaultForceAfter)
 	}
 	p.force = copier.ForceSafely
@@ -96,7 +98,7 @@ func (w *world) drawPlan() plan {
 	p.early = d.chance(0.15)
 	p.length = d.between(8*time.Minute, 16*time.Minute) + time.Duration(p.rounds)*(p.wait+2*time.Minute)
 	if !w.set.Quiet {
-		p.bad = drawMisfortunes(d, p)
+		p.bad = drawMisfortunes(d, p, themes[w.set.Theme])
 	}
 	return p
 }

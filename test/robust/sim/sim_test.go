@@ -30,6 +30,7 @@ var (
 	logFlag    = flag.Bool("log", false, "print all that the product logs, with -seed")
 	shrinkFlag = flag.Bool("shrink", false, "leave out all misfortunes that a violation does not need, with -seed")
 	quietFlag  = flag.Bool("quiet", false, "nothing goes wrong")
+	themeFlag  = flag.String("theme", "", "what most misfortunes are about: `clocks or sleep`")
 	stepFlag   = flag.Uint64("step", 1, "seeds between two of one shard")
 )
 
@@ -56,7 +57,7 @@ func TestShard(t *testing.T) {
 		return // not a test of its own
 	}
 	debug.SetGCPercent(-1)
-	set := Settings{Dir: t.TempDir(), Log: *logFlag, Quiet: *quietFlag, Defect: Defect(*defectFlag), Drop: map[int]bool{}}
+	set := Settings{Dir: t.TempDir(), Log: *logFlag, Quiet: *quietFlag, Defect: Defect(*defectFlag), Theme: Theme(*themeFlag), Drop: map[int]bool{}}
 	for _, n := range strings.FieldsFunc(*dropFlag, func(r rune) bool { return r == ',' }) {
 		number, err := strconv.Atoi(n)
 		if err != nil {
@@ -221,7 +222,7 @@ func TestReplay(t *testing.T) {
 
 func replayed(t *testing.T, drop string) []line {
 	t.Helper()
-	args := []string{"-drop", drop, "-defect", *defectFlag}
+	args := []string{"-drop", drop, "-defect", *defectFlag, "-theme", *themeFlag}
 	for flag, on := range map[string]bool{"-log": *logFlag, "-quiet": *quietFlag} {
 		if on {
 			args = append(args, flag)

@@ -70,6 +70,14 @@ func newSite(w *world, name string) *site {
 		weather: map[*site]weather{}, since: map[*site]time.Time{}, booted: w.began.Add(-time.Hour),
 	}
 	s.rate = 1 + w.plan.rho*(2*s.dice.share()-1)
+	switch first := len(w.sites) == 0; {
+	case first && w.set.Defect == SlowClock:
+		s.rate = 0.5
+	case w.set.Theme == Clocks && first:
+		s.rate = 1 - w.plan.rho // its lease lasts long
+	case w.set.Theme == Clocks:
+		s.rate = 1 + w.plan.rho // and others wait for a short time
+	}
 	s.box = &container{Store: mem.New(), site: s}
 	s.etcd = newEtcd(s)
 	return s

@@ -35,6 +35,23 @@ func ofDestination() []mutant {
 			[]string{"TestDamagedCopyIsMadeAgain", "TestDamagedSetIsNeverCommitted"},
 		},
 		{
+			"what is dead is not withdrawn", "§8, I8: an adoption that was taken back keeps the next one's server out",
+			"copier/handover_past.go",
+			[]edit{{"s.Outcome != archive.AdoptionOpen || !r.dead(s, o)", "true"}},
+			"./copier",
+			[]string{"TestTakenBackWhileAway"},
+		},
+		{
+			"the newest is copied", "I5: what is copied is not what is named",
+			"copier/handover_copy.go",
+			[]edit{{
+				"named, err := r.from.Archive.PinnedChain(ctx, pins)\n",
+				"named, err := r.from.Archive.PinnedChain(ctx, pins)\n\tif l, e := r.from.Archive.List(ctx); e == nil {\n\t\tif all, _ := snapshot.Chains(l.Manifests); len(all) > 0 {\n\t\t\tnamed = all[len(all)-1]\n\t\t}\n\t}\n",
+			}},
+			"./copier",
+			[]string{"TestNewerThanWhatIsNamed"},
+		},
+		{
 			"paused copy settles again", "§8, I1: a run that was overtaken goes on after the commit of another",
 			"copier/handover_commit.go",
 			[]edit{{"if !mine { //", "if false && !mine { //"}},

@@ -34,6 +34,30 @@ func ofFence() []mutant {
 			[]string{"TestKill"},
 		},
 		{
+			"the fence is not told who has passed the gate", "§5: what is between gate and etcd starts one after the fence",
+			"server/source_fence.go",
+			[]edit{{"e.member.Fence(ctx, e.passed())", "e.member.Fence(ctx, nil)"}},
+			"./server",
+			[]string{"TestFenceIsToldWhoHasPassedTheGate"},
+		},
+		{
+			"a restart's fence is not told who has passed the gate", "§5: the same mistake after a crash",
+			"server/election_run.go",
+			[]edit{{"return e.member.Fence(ctx, p.Gates)", "return e.member.Fence(ctx, nil)"}},
+			"./server",
+			[]string{"TestFenceIsToldWhoHasPassedTheGate"},
+		},
+		{
+			"whatever is fenced is let go", "§5: the lock is released with the hand-over, an etcd that is started by hand serves",
+			"server/source_states.go",
+			[]edit{{
+				"e.enter(Ceded, cededTo(r))\n\t\tif next, fenced := e.fence(ctx, r.object); !fenced {\n\t\t\treturn next\n\t\t}\n",
+				"e.enter(Ceded, cededTo(r))\n\t\tif next, fenced := e.fence(ctx, r.object); !fenced {\n\t\t\treturn next\n\t\t}\n\t\t_ = e.member.Unfence()\n",
+			}},
+			"./server",
+			[]string{"TestHandOver"},
+		},
+		{
 			"gate is not remembered", "§5: after a crash nobody knows the wrapper that was let pass",
 			"server/election_api.go",
 			[]edit{{"func(p *persisted) { p.Gates = gates }", "func(p *persisted) { _ = gates }"}},
