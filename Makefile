@@ -11,6 +11,7 @@ VERSION  ?= $(shell git describe --always --dirty 2>/dev/null)
 FUZZTIME ?= 60s
 FUZZFLAGS ?= -fuzzminimizetime=5s
 ROUNDS   ?= 50
+KILLS    ?= 100
 SEEDS    ?= 2000
 # Which of "make mutants": a regular expression.
 ONLY     ?=
@@ -83,6 +84,10 @@ bench: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) ## Measure the figures of the R
 .PHONY: robust
 robust: $(ETCD_TOOLS) ## Hand etcds of each version over ROUNDS (50) times, with clients that write
 	$(TAGGED) FERRY_ROUNDS=$(ROUNDS) go test -json -run='^TestNothingIsLost$$' -timeout=4h ./test/robust/rows | go run ./test/tools/report
+
+.PHONY: kills
+kills: $(ETCD_TOOLS) ## Kill KILLS (100) sidecars that back up, and twice as many copies of hand-overs, at random moments
+	FERRY_KILLS=$(KILLS) go test -json -run='KilledAnywhere$$' -count=1 -p=1 -timeout=4h ./test/robust ./test/robust/rows | go run ./test/tools/report
 
 .PHONY: model
 model: spin ## Search every state of the hand-over's model, and see its mutants fail

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 )
 
@@ -202,6 +203,7 @@ func (j *job) commit(ctx context.Context, m snapshot.Manifest) error {
 	if err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.CopyStored)
 	j.Log.Debug("snapshot copied", "snapshot", m.Name, "bytes", m.StoredSize)
 	j.setReady(m.Name, nil)
 	return nil

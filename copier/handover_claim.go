@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/store"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
@@ -42,6 +43,7 @@ func (r *handing) claim(ctx context.Context) (state, error) {
 		})
 	})
 	if err == nil {
+		crashpoint.Here(crashpoint.AdoptionBegun)
 		err = r.stillFree(ctx)
 	}
 	if err == nil {
@@ -88,10 +90,12 @@ func (r *handing) tryClaim(ctx context.Context) (syncobject.Object, error) {
 	if err := r.mayClaim(ctx, o, holder, adoptions); err != nil {
 		return o, err
 	}
+	crashpoint.Here(crashpoint.BeforeClaim)
 	o, wrote, err := r.source.Update(ctx, func(o syncobject.Object) (syncobject.Object, error) { return o.Claim(claim) })
 	if err != nil {
 		return o, fmt.Errorf("claim: %w", err)
 	}
+	crashpoint.Here(crashpoint.Claimed)
 	r.Log.Info("hand-over claimed", "written", wrote, "object", o)
 	return o, nil
 }

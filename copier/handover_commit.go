@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
@@ -17,6 +18,7 @@ import (
 // operator has reclaimed, whenever it is started and whoever crashes.
 func (r *handing) committing(ctx context.Context, chain snapshot.Chain) (state, error) {
 	r.enter(Committing)
+	crashpoint.Here(crashpoint.BeforeAdopt)
 	var ad archive.Adoption
 	err := r.persist(ctx, "prepare the adoption", func(ctx context.Context) error {
 		wanted, err := r.adoption(ctx, chain)
@@ -32,6 +34,7 @@ func (r *handing) committing(ctx context.Context, chain snapshot.Chain) (state, 
 	if err != nil {
 		return nil, err
 	}
+	crashpoint.Here(crashpoint.AdoptionWritten)
 	owner := syncobject.Holder{ID: ad.Owner.ID, Epoch: ad.Owner.Epoch, Lineage: ad.Owner.Lineage}
 	var mine bool
 	err = r.persist(ctx, "commit", func(ctx context.Context) error {
@@ -46,6 +49,7 @@ func (r *handing) committing(ctx context.Context, chain snapshot.Chain) (state, 
 	if err != nil {
 		return nil, r.withdrawn(ctx, err)
 	}
+	crashpoint.Here(crashpoint.Committed)
 	if !mine { // another run was faster, and its server may have gone on from there
 		return r.finish, nil
 	}
@@ -166,10 +170,12 @@ func (r *handing) settle(ctx context.Context, ad archive.Adoption) error {
 			return err
 		}},
 		{"hold", func(ctx context.Context) error {
+			crashpoint.Here(crashpoint.Adopted)
 			_, _, err := r.tenancy.Update(ctx, func(o syncobject.Owner) (syncobject.Owner, error) { return heldBy(o, owner) })
 			return err
 		}},
 		{"settle", func(ctx context.Context) error {
+			crashpoint.Here(crashpoint.Held)
 			return r.to.Archive.SettleAdoption(ctx, ad.OperationID, archive.AdoptionCommitted)
 		}},
 	}
@@ -178,6 +184,7 @@ func (r *handing) settle(ctx context.Context, ad archive.Adoption) error {
 			return fmt.Errorf("%s %s: %w", s.what, r.to.Archive, err)
 		}
 	}
+	crashpoint.Here(crashpoint.Settled)
 	r.complete(ad)
 	return nil
 }

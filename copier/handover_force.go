@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
@@ -60,6 +61,7 @@ func (r *handing) taking(ctx context.Context) (state, error) {
 
 // decide swaps the decision in. If the source was faster its decision counts.
 func (r *handing) decide(ctx context.Context, step func(syncobject.Object) (syncobject.Object, error)) (state, error) {
+	crashpoint.Here(crashpoint.BeforeForce)
 	err := r.persist(ctx, "decide", func(ctx context.Context) error {
 		o, _, err := r.source.Update(ctx, step)
 		if err == nil {
@@ -77,6 +79,7 @@ func (r *handing) decide(ctx context.Context, step func(syncobject.Object) (sync
 	if err != nil {
 		return nil, r.withdrawn(ctx, err)
 	}
+	crashpoint.Here(crashpoint.Decided)
 	return r.copying, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 	"github.com/etcd-ferry/etcd-ferry/store"
 )
@@ -36,6 +37,7 @@ func (j *job) transfer(ctx context.Context, it Item) error {
 	if err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.CopyUploaded)
 	j.transferred(m, manifest, sent)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 )
 
@@ -38,6 +39,7 @@ func (j *job) full(ctx context.Context) error {
 	if err := errors.Join(copyDatabase(&early{File: f}, &counter{content, j.advance}, m), f.Close()); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.FullFetched)
 	j.result.FullSeconds = time.Since(begun).Seconds()
 	return nil
 }

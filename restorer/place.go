@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 )
 
 const asideLayout = ".before-20060102T150405Z"
@@ -23,6 +25,7 @@ func (j *job) place(context.Context) error {
 		return err
 	}
 	defer unlock()
+	crashpoint.Here(crashpoint.Built)
 	from, to := s.data(), s.dataDir
 	if s.inside {
 		from, to = filepath.Join(from, memberFolder), filepath.Join(to, memberFolder)
@@ -30,12 +33,14 @@ func (j *job) place(context.Context) error {
 	if j.result.MovedAside, err = moveAside(to, time.Now()); err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.MovedAside)
 	if err := os.Rename(from, to); err != nil {
 		if j.result.MovedAside != "" {
 			err = errors.Join(err, os.Rename(j.result.MovedAside, to))
 		}
 		return err
 	}
+	crashpoint.Here(crashpoint.Placed)
 	return syncFile(filepath.Dir(to))
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
@@ -105,6 +106,7 @@ func (e *Election) tryFreeze(ctx context.Context, op operation) error {
 	err := e.member.Freeze(ctx, op.generation())
 	if err == nil {
 		e.noteRefuses(asked)
+		crashpoint.Here(crashpoint.Frozen)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/fence"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
@@ -43,6 +44,7 @@ func (e *Election) fence(ctx context.Context, o *syncobject.Object) (next state,
 	if err := e.memory.update(func(p *persisted) { p.Fenced = true }); err != nil {
 		e.Log.Error("a restart would not know of the fence", "error", err)
 	}
+	crashpoint.Here(crashpoint.FenceBegun)
 	for {
 		err := e.member.Fence(ctx, e.passed())
 		e.Metrics.fence(err)
@@ -67,6 +69,7 @@ func (e *Election) fence(ctx context.Context, o *syncobject.Object) (next state,
 			o = &seen
 		}
 	}
+	crashpoint.Here(crashpoint.Fenced)
 	e.endBackup()
 	return nil, true
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/datadir"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
@@ -89,12 +90,14 @@ func (f *filing) create(ctx context.Context, stored []snapshot.Manifest, ahead t
 		h, err := hashOf(hashing, c)
 		hashed <- answer{h, err}
 	}()
+	crashpoint.Here(crashpoint.BeforeUpload)
 	m, err = f.archive.PutOpened(ctx, m, c)
 	if err != nil {
 		stop()
 		<-hashed // it reads the content
 		return m, err
 	}
+	crashpoint.Here(crashpoint.AfterUpload)
 	a := <-hashed
 	if a.err != nil {
 		return m, a.err
@@ -195,6 +198,7 @@ func (e *Election) fileLate(ctx context.Context, o syncobject.Object) error {
 	if err != nil {
 		return err
 	}
+	crashpoint.Here(crashpoint.LateStored)
 	e.Metrics.lateFiled.Inc()
 	e.Log.Error("the destination was started without the newest writes, they are filed",
 		"archive", e.late.String(), "snapshot", m.Name, "revision", last, "through", o.Snapshots.ThroughRevision, "destination", o.Destination.ID)

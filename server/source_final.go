@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd/datadir"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
@@ -108,6 +109,7 @@ func (e *Election) makeFinal(ctx context.Context, op operation) (final snapshot.
 	stop()
 	_ = g.Wait()
 	if err == nil {
+		crashpoint.Here(crashpoint.FinalStored)
 		e.Log.Info("final snapshot stored", "snapshot", final.Name, "revision", final.Last, "bytes", final.StoredSize)
 	}
 	return final, err
@@ -232,6 +234,7 @@ func (e *Election) tryPublish(ctx context.Context, op operation, final snapshot.
 		}
 	}
 	holder := e.Status().Holder
+	crashpoint.Here(crashpoint.BeforePublish)
 	o, _, err := e.object.Update(ctx, func(o syncobject.Object) (syncobject.Object, error) {
 		fenced, err := o.Report(op.generation(), holder, e.fenced(op))
 		if err != nil {
@@ -239,6 +242,9 @@ func (e *Election) tryPublish(ctx context.Context, op operation, final snapshot.
 		}
 		return fenced.Publish(op.generation(), holder, set, e.Clock.Wall())
 	})
+	if err == nil {
+		crashpoint.Here(crashpoint.Published)
+	}
 	return o, err
 }
 

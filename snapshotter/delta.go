@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 )
@@ -122,6 +123,7 @@ func (s *Snapshotter) storeSealed(ctx context.Context) (m snapshot.Manifest, err
 		return m, nil
 	}
 	defer s.Metrics.observe(snapshot.Delta, time.Now(), &m, &err)
+	crashpoint.Here(crashpoint.DeltaSealed)
 	for range nameTries {
 		m, err = s.archive.SaveBuffer(ctx, s.sealed.manifest, s.sealed.buffer)
 		if !errors.Is(err, fs.ErrExist) {
@@ -132,6 +134,7 @@ func (s *Snapshotter) storeSealed(ctx context.Context) (m snapshot.Manifest, err
 	if err != nil {
 		return m, err
 	}
+	crashpoint.Here(crashpoint.DeltaStored)
 	s.sealed = nil
 	s.stored(m)
 	s.Log.Debug("delta snapshot stored", "snapshot", m.Name, "bytes", m.StoredSize, "events", m.Events)

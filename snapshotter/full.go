@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 )
@@ -39,6 +40,7 @@ func (s *Snapshotter) Full(ctx context.Context) (m snapshot.Manifest, err error)
 	if err != nil {
 		return m, fmt.Errorf("full snapshot: %w", err)
 	}
+	crashpoint.Here(crashpoint.FullStored)
 	s.stored(m)
 	s.Log.Info("full snapshot stored", "snapshot", m.Name, "bytes", m.StoredSize, "plain", m.PlainSize)
 	return m, nil

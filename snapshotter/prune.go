@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 	"github.com/etcd-ferry/etcd-ferry/store"
 )
@@ -41,9 +42,11 @@ func NewPrunePlan(l archive.Listing, p snapshot.Policy, now time.Time) PrunePlan
 // may be repeated.
 func (p PrunePlan) Do(ctx context.Context, a *archive.Archive, removed func(snapshot.Verdict)) error {
 	for _, m := range p.expired {
+		crashpoint.Here(crashpoint.PruneBegun)
 		if err := a.Remove(ctx, m); err != nil {
 			return fmt.Errorf("prune: %w", err)
 		}
+		crashpoint.Here(crashpoint.Pruned)
 		removed(p.verdict(m))
 	}
 	for _, stray := range p.Strays {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 )
 
@@ -16,6 +17,7 @@ func (a *Archive) Remove(ctx context.Context, m snapshot.Manifest) error {
 	a.mu.Lock()
 	delete(a.known, m.Name)
 	a.mu.Unlock()
+	crashpoint.Here(crashpoint.ManifestRemoved)
 	return a.RemoveStray(ctx, m.Name)
 }
 

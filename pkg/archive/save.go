@@ -11,6 +11,7 @@ import (
 	"filippo.io/age"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/crashpoint"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
 	"github.com/etcd-ferry/etcd-ferry/store"
 )
@@ -25,6 +26,7 @@ func (a *Archive) Save(ctx context.Context, m snapshot.Manifest, plain io.Reader
 	if err != nil {
 		return m, err
 	}
+	crashpoint.Here(crashpoint.FullUploaded)
 	return a.seal(ctx, m)
 }
 
@@ -71,6 +73,7 @@ func (a *Archive) SaveBuffer(ctx context.Context, m snapshot.Manifest, b *Buffer
 	case backErr != nil:
 		return m, backErr
 	}
+	crashpoint.Here(crashpoint.DeltaUploaded)
 	return a.seal(ctx, m)
 }
 
@@ -102,6 +105,7 @@ func (a *Archive) upload(ctx context.Context, name string, plain io.Reader, to [
 	var g errgroup.Group
 	g.Go(func() (err error) {
 		pack, err = pour(write, plain, to)
+		crashpoint.Here(crashpoint.Uploading)
 		write.CloseWithError(err)
 		return err
 	})

@@ -38,11 +38,18 @@
 //	26 slow reads                    server: TestSlowReadsDoNotStretchTheLease
 //	27 what is no absence            TestRow27NeverAbsent; server: TestWhatIsNoAbsenceRenewsNothing
 //	28 a store in a storm            TestRow28Storm; test/robust: TestThrottledStoreIsLeftAlone; store: TestRetryJitter
-//	29 sidecar killed at each call   server: TestCrashAtEachCall
+//	29 sidecar killed at each point  TestRow29SidecarKilledAtEachPoint, TestRow29SidecarsOfAClusterKilled;
+//	                                 server: TestCrashAtEachCall
 //	30 ... while the store is down   TestRow30SidecarKilledWhileTheStoreIsDown; server: TestRestartContinuesUntilTheDeadline
 //	31 reboot                        server: TestRebootVoidsTheLease
-//	32 destination killed            copier: TestCrashAtEveryWrite
-//	34 sidecar killed anywhere       test/robust: TestSidecarKilledAnywhere
+//	32 destination killed            TestRow32CopyKilledAtEachPoint, TestRow32ForcedDestinationAndItsSourceKilled,
+//	                                 TestRow32CopyKilledAnywhere, TestSidecarKilledWhileItRestores;
+//	                                 copier: TestCrashAtEveryWrite
+//	33 disk full, upload cut         TestRow33DiskFullAtTheSource, TestRow33DiskFullAtTheDestination,
+//	                                 TestRow33DiskFullForABackup, TestRow33DiskFullForARestore,
+//	                                 TestRow33UploadCutInTheMiddle; test/robust: TestUploadsOverBadLines
+//	34 killed while it backs up      TestRow34SidecarKilledAtEachPoint, TestRestoreKilledAtEachPoint;
+//	                                 test/robust: TestSidecarKilledAnywhere
 //	35 three members                 TestRow35ThreeMembers, TestNothingIsLost; server: TestHandOverOfARealCluster
 //	36 the leader is lost            TestRow36LeaderLost; server: TestOthersWaitForTheLeader
 //	37 members are dead              TestRow37OneMemberDead, TestRow37TwoMembersDead; server: TestWithoutQuorumThereIsNoFinalSnapshot
@@ -57,5 +64,17 @@
 //	45 secrets                       test/e2e: TestCanary, TestCanaryOfAHandOver
 //	46 others named etcd             TestRow46OthersNamedEtcd; pkg/etcd/fence: TestNotOurs, TestReusedID, TestOtherUser
 //
-// The watchdog of a sidecar that stands still is TestWatchdog.
+// The watchdog of a sidecar that stands still is TestWatchdog. The points at which
+// processes are killed are listed in pkg/crashpoint.
+//
+// # Bad lines
+//
+// Each line of each process is made bad (Toxiproxy) by
+//
+//	sidecar to store          TestHandOverOverBadLines, and rows 11, 16, 19 to 22, 30
+//	sidecar to etcd           TestLineBetweenSidecarAndEtcd
+//	copy to the source store  TestHandOverOverBadLines, row 17; test/robust: TestCopiesOverBadLines
+//	copy to its own store     the same
+//	commands to store         TestCommandsOverBadLines
+//	uploads, every provider   test/robust: TestUploadsOverBadLines
 package robust

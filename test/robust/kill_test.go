@@ -3,21 +3,36 @@ package robust
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/etcd-ferry/etcd-ferry/store/file"
 	"github.com/etcd-ferry/etcd-ferry/test/etcdtest"
+	"github.com/etcd-ferry/etcd-ferry/test/robust/whole"
 )
 
-const kills = 100
+const (
+	// killsVariable says how many sidecars are killed; "make kills" sets it.
+	killsVariable = "FERRY_KILLS"
+	killsPreset   = 40
+)
 
 // TestSidecarKilledAnywhere ends the sidecar with SIGKILL at random moments
 // while it is busy with everything it does: uploading fulls and deltas, writing
 // manifests, pruning.
 func TestSidecarKilledAnywhere(t *testing.T) {
+	kills := killsPreset
+	if given := os.Getenv(killsVariable); given != "" {
+		var err error
+		if kills, err = strconv.Atoi(given); err != nil {
+			t.Fatal(err)
+		}
+	}
 	bin := ferry(t)
 	etcd := etcdtest.Start(t, etcdtest.WithoutFsync())
 	etcd.Fill(t, 5_000, 4<<10) // makes fulls last
@@ -40,7 +55,7 @@ func TestSidecarKilledAnywhere(t *testing.T) {
 			compact(t, client, reached-int64(rng.IntN(500)))
 		}
 		sidecar.kill(t)
-		now := whole(t, container)
+		now := whole.Through(t, file.New(container))
 		if now < reached {
 			t.Fatalf("kill %d: what can be restored went back from revision %d to %d", i, reached, now)
 		}

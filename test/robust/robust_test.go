@@ -3,17 +3,12 @@ package robust
 import (
 	"context"
 	"errors"
-	"io"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
-	"github.com/etcd-ferry/etcd-ferry/pkg/delta"
-	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
-	"github.com/etcd-ferry/etcd-ferry/store/file"
 	"github.com/etcd-ferry/etcd-ferry/test/etcdtest"
 )
 
@@ -61,59 +56,6 @@ func (p *process) kill(t *testing.T) {
 	var exit *exec.ExitError
 	if err := p.cmd.Wait(); !errors.As(err, &exit) || exit.Exited() {
 		t.Fatalf("it ended by itself: %v\n%s", err, p.log.String())
-	}
-}
-
-// whole checks what a container must be at every moment: what is listed is
-// sound to the byte, and leads without a gap to its end. It returns that end.
-func whole(t *testing.T, dir string) int64 {
-	t.Helper()
-	a := archive.New(file.New(dir))
-	l, err := a.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range l.Problems {
-		t.Errorf("%s: %v", p.Name, p.Err)
-	}
-	chain, err := snapshot.Select(l.Manifests, snapshot.Target{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, gaps := snapshot.Chains(l.Manifests); len(gaps) > 0 {
-		t.Error(gaps)
-	}
-	for _, m := range chain.All() {
-		readThrough(t, a, m)
-	}
-	return chain.Last()
-}
-
-func readThrough(t *testing.T, a *archive.Archive, m snapshot.Manifest) {
-	t.Helper()
-	r, err := a.Open(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if m.Kind == snapshot.Full {
-		_, err = io.Copy(io.Discard, r)
-	} else {
-		err = decode(r)
-	}
-	if err != nil {
-		t.Errorf("%s: %v", m.Name, err)
-	}
-}
-
-func decode(r io.Reader) error {
-	for d := delta.NewDecoder(r); ; {
-		if _, err := d.Next(); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return err
-		}
 	}
 }
 

@@ -109,7 +109,12 @@ type job struct {
 
 func begin(t *testing.T, args ...string) *job {
 	t.Helper()
-	j := &job{t: t, line: strings.Join(args, " "), cmd: exec.Command(binary, args...)}
+	return beginAs(t, exec.Command(binary, args...))
+}
+
+func beginAs(t *testing.T, cmd *exec.Cmd) *job {
+	t.Helper()
+	j := &job{t: t, line: strings.Join(cmd.Args[1:], " "), cmd: cmd}
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	var err error
 	if j.process, err = proc.Start(j.cmd); err != nil {
@@ -127,22 +132,19 @@ func begin(t *testing.T, args ...string) *job {
 // copyTo starts what takes d's etcd over.
 func (d *deployment) copyTo(id string, to container, flags ...string) *job {
 	d.t.Helper()
-	args := slices.Concat([]string{"copy", "--owner-id", id, "-o", "json", "--log-level", "debug"},
+	return begin(d.t, d.copying(id, to, flags...)...)
+}
+
+func (d *deployment) copying(id string, to container, flags ...string) []string {
+	return slices.Concat([]string{"copy", "--owner-id", id, "-o", "json", "--log-level", "debug"},
 		d.Store.flags("source-store"), to.flags("store"), d.Pace.copying, flags)
-	return begin(d.t, args...)
 }
 
 // want waits for the end of the command and wants an exit code, and words on
 // stderr.
 func (j *job) want(code int, words ...string) *job {
 	j.t.Helper()
-	select {
-	case <-j.process.Ended():
-	case <-time.After(patience):
-		j.process.Signal(syscall.SIGQUIT)
-		j.t.Fatalf("etcd-ferry %s: still there after %v", j.line, patience)
-	}
-	if got := j.cmd.ProcessState.ExitCode(); got != code {
+	if got := j.code(); got != code {
 		j.t.Fatalf("etcd-ferry %s: exit code %d, want %d\n%s", j.line, got, code, tail(j.stderr.String()))
 	}
 	for _, word := range words {
@@ -151,6 +153,19 @@ func (j *job) want(code int, words ...string) *job {
 		}
 	}
 	return j
+}
+
+// code waits for the end of the command and returns its exit code; -1 if it was
+// killed.
+func (j *job) code() int {
+	j.t.Helper()
+	select {
+	case <-j.process.Ended():
+	case <-time.After(patience):
+		j.process.Signal(syscall.SIGQUIT)
+		j.t.Fatalf("etcd-ferry %s: still there after %v", j.line, patience)
+	}
+	return j.cmd.ProcessState.ExitCode()
 }
 
 // outcome is what a copy has printed.

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -70,6 +71,8 @@ type deployment struct {
 	Version string   // of etcd
 	Flags   []string // more for the sidecars
 	Wrapper string   // shell script that runs etcd as "$@"
+	Trap    *trap    // in which the sidecars die
+	EtcdAt  string   // where the sidecars find etcd; empty: where it listens
 
 	t       *testing.T
 	members []*member
@@ -130,7 +133,7 @@ func (m *member) start(d *deployment) {
 	readiness.Failures = 1
 	m.Pod = kubelet.Run(d.t,
 		kubelet.Container{Name: "etcd", Command: d.etcdCommand(m), Readiness: readiness, Liveness: liveness},
-		kubelet.Container{Name: "sidecar", Command: d.sidecarCommand(m)},
+		kubelet.Container{Name: "sidecar", Command: d.sidecarCommand(m), Env: d.Trap.env()},
 	)
 	d.t.Cleanup(m.Crash) // an orderly end would take its time
 }
@@ -158,8 +161,8 @@ func (d *deployment) initial() string {
 
 func (d *deployment) sidecarCommand(m *member) []string {
 	command := []string{
-		binary, "server", "--owner-id", d.ID, "--data-dir", m.dataDir, "--listen", m.http,
-		"--etcd-endpoints", strings.Join(d.endpoints(m), ","), "--log-level", "debug",
+		d.Trap.program(), "server", "--owner-id", d.ID, "--data-dir", m.dataDir, "--listen", m.http,
+		"--etcd-endpoints", cmp.Or(d.EtcdAt, strings.Join(d.endpoints(m), ",")), "--log-level", "debug",
 		"--name", m.name, "--initial-cluster", d.initial(), "--initial-advertise-peer-urls", "http://" + m.peer,
 	}
 	command = append(command, d.Store.flags("store")...)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 )
@@ -14,8 +15,9 @@ import (
 // mostly wait.
 const atOnce = 4
 
-// binary is the program under test.
-var binary string
+// binary is the program under test, and mortal the same with points at which it
+// can be told to die.
+var binary, mortal string
 
 func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
@@ -31,10 +33,13 @@ func buildAndRun(m *testing.M) int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "etcd-ferry")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../../cmd/etcd-ferry").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-		return 1
+	binary, mortal = filepath.Join(dir, "etcd-ferry"), filepath.Join(dir, "mortal")
+	for _, args := range [][]string{{"-o", binary}, {"-tags=crashpoints", "-o", mortal}} {
+		build := exec.Command("go", slices.Concat([]string{"build"}, args, []string{"../../../cmd/etcd-ferry"})...)
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+			return 1
+		}
 	}
 	return m.Run()
 }

@@ -22,6 +22,7 @@ type wrongImport struct{ file, imported, rule string }
 var wrong = []wrongImport{
 	{"pkg/snapshot/a.go", "./store", "floor-0-snapshot"},
 	{"pkg/snapshot/b.go", "golang.org/x/sync/errgroup", "floor-0-snapshot"},
+	{"pkg/crashpoint/a.go", "./pkg/snapshot", "floor-0-snapshot"},
 	{"store/a.go", "./pkg/snapshot", "floor-1-store"},
 	{"store/b.go", "./store/mem", "floor-1-store"},
 	{"store/c.go", "github.com/klauspost/compress/zstd", "floor-1-store"},
@@ -79,6 +80,7 @@ var right = []struct{ file, imported string }{
 	{"pkg/etcd/ok.go", "go.etcd.io/etcd/client/v3"},
 	{"pkg/delta/ok.go", "go.etcd.io/etcd/api/v3/mvccpb"},
 	{"pkg/archive/ok.go", "./store"},
+	{"pkg/archive/ok2.go", "./pkg/crashpoint"},
 	{"snapshotter/ok.go", "./pkg/archive"},
 	{"snapshotter/ok_test.go", "./test/etcdtest"},
 	{"restorer/ok.go", "go.etcd.io/etcd/server/v3/storage/schema"},
