@@ -1,6 +1,6 @@
 # Needs Go, make, git, a C compiler (for the race detector and the model) and
 # Node.js with npm (for Azurite); everything else is built here, from the versions
-# pinned in test/tools/*, but Spin, which is Debian's.
+# pinned in test/tools/*, but Spin and Chromium, which are Debian's.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -47,7 +47,7 @@ demo: build ## Watch a real etcd being handed over while clients write, and see 
 	bin/etcd-ferry demo
 
 .PHONY: test
-test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) spin ## Run all tests, against real etcds and stores and with the race detector
+test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) spin browser ## Run all tests, against real etcds and stores and with the race detector
 	$(TAGGED) all=$$(go list $(PKG)); deployed=$$(grep -E '$(DEPLOYED)' <<<"$$all" || true); units=$$(grep -vE '$(DEPLOYED)' <<<"$$all" || true); \
 	{ failed=0; \
 	  [ -z "$$units" ] || go test -json -vet=off -count=1 -timeout=15m -race $(TESTFLAGS) $$units || failed=1; \
@@ -104,6 +104,13 @@ spin:
 			as=$$([ "$$(id -u)" = 0 ] || echo sudo) && $$as apt-get update -qq && $$as apt-get install -qq -y spin >&2; } || \
 		{ echo 'spin is missing: install Spin 6.5 (https://spinroot.com), test/model needs it' >&2; exit 1; }
 
+.PHONY: browser
+browser:
+	@command -v chromium-headless-shell chromium chrome google-chrome >/dev/null || \
+		{ command -v apt-get >/dev/null && echo 'Chromium is missing, it is installed from Debian' >&2 && \
+			as=$$([ "$$(id -u)" = 0 ] || echo sudo) && $$as apt-get update -qq && $$as apt-get install -qq -y --no-install-recommends chromium-headless-shell >&2; } || \
+		{ echo 'Chromium is missing: install chromium-headless-shell, chromium or Chrome, test/browser needs it' >&2; exit 1; }
+
 .PHONY: sim
 sim: ## Simulate SEEDS (2000) hand-overs, each with its own misfortunes, see test/robust/sim
 	go test -json -vet=off -count=1 -timeout=0 ./test/robust/sim -seeds $(SEEDS) | go run ./test/tools/report
@@ -131,7 +138,7 @@ reproduce: ## Build what the Dockerfile builds, for each platform, twice, and co
 	done
 
 .PHONY: tools
-tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) $(LINT) spin ## Build etcd in all supported versions, object stores, a bad network, promtool, and the linter
+tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) $(LINT) spin browser ## Build etcd in all supported versions, object stores, a bad network, promtool, and the linter
 
 # All three programs of a version come from one run.
 .tools/etcd-%/etcd .tools/etcd-%/etcdctl .tools/etcd-%/etcdutl: test/tools/etcd-%/go.mod test/tools/etcd-%/go.sum

@@ -12,6 +12,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/etcd-ferry/etcd-ferry/server/web"
 )
 
 // Access says who may change something. With neither a token nor names, callers on
@@ -59,8 +61,9 @@ func isLocal(r *http.Request) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// authorize returns who calls, for the audit, and why that is not enough.
-func (a Access) authorize(r *http.Request) (who string, err error) {
+// authorize returns who calls, for the audit, and why that is not enough. Cert is
+// the client's, if it is trusted.
+func (a Access) authorize(r *http.Request, cert *x509.Certificate) (who string, err error) {
 	switch {
 	case throughSocket(r):
 		return "socket", nil
@@ -71,7 +74,7 @@ func (a Access) authorize(r *http.Request) (who string, err error) {
 		return "local", nil
 	}
 	certErr := errNoCredentials
-	if cert := clientCertificate(r); cert != nil && len(a.Names) > 0 {
+	if cert != nil && len(a.Names) > 0 {
 		who, certErr = a.named(cert)
 		if certErr == nil {
 			return who, nil
@@ -82,13 +85,6 @@ func (a Access) authorize(r *http.Request) (who string, err error) {
 		return "", certErr
 	}
 	return "token", a.check(token)
-}
-
-func clientCertificate(r *http.Request) *x509.Certificate {
-	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return nil
-	}
-	return r.TLS.VerifiedChains[0][0]
 }
 
 func (a Access) named(cert *x509.Certificate) (string, error) {
@@ -126,10 +122,11 @@ func (a Access) check(token string) error {
 // about each call.
 func (d *Daemon) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, err := d.Access.authorize(r)
+		who, err := d.Access.authorize(r, d.certificates.Client(r.TLS))
 		d.audit(r, who, err == nil)
 		switch {
 		case err == nil:
+			web.Keep(r)
 			next.ServeHTTP(w, r)
 		case errors.Is(err, errForbidden), errors.Is(err, errNotLocal):
 			fail(w, http.StatusForbidden, "forbidden", err)

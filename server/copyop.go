@@ -18,22 +18,6 @@ const retryAfter = "2"
 
 var errElectionOff = errors.New("owner election is off: start the server with --owner-id")
 
-// handleElection adds what only a server with owner election knows to answer.
-func (d *Daemon) handleElection(mux *http.ServeMux) {
-	for path, step := range map[string]http.HandlerFunc{
-		"/copyop/initiate": d.initiate,
-		"/copyop/abort":    d.resolve((*Election).Abort),
-		"/copyop/reclaim":  d.resolve((*Election).Reclaim),
-	} {
-		mux.Handle("POST "+path, d.guard(d.elected(step)))
-		mux.HandleFunc(path, d.wrongMethod)
-	}
-	mux.HandleFunc("GET /copyop/status", d.elected(d.status))
-	mux.HandleFunc("GET /owner", d.elected(d.owner))
-	mux.HandleFunc("GET /gate", d.elected(d.gate))
-	mux.HandleFunc("GET /livez/etcd", d.watchdog)
-}
-
 // wrongMethod answers whatever is no POST to what changes something.
 func (d *Daemon) wrongMethod(w http.ResponseWriter, r *http.Request) {
 	d.audit(r, "", false)

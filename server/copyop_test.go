@@ -29,9 +29,7 @@ func (w *world) askFrom(peer, method, path, body string) *httptest.ResponseRecor
 	d.Election, d.Log = w.Election, w.Log
 	r := httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(w.t.Context())
 	r.RemoteAddr = peer
-	answer := httptest.NewRecorder()
-	d.Handler().ServeHTTP(answer, r)
-	return answer
+	return checked(w.t, serverOpenAPI, d.Handler(), r)
 }
 
 // says fails the test unless an answer has a status and contains all parts.
@@ -141,8 +139,7 @@ func TestWithoutElection(t *testing.T) {
 		method, path, _ := strings.Cut(path, " ")
 		r := httptest.NewRequest(method, path, nil)
 		r.RemoteAddr = "[::1]:4000"
-		w := httptest.NewRecorder()
-		d.Handler().ServeHTTP(w, r)
+		w := checked(t, serverOpenAPI, d.Handler(), r)
 		says(t, path, w, 501, `"election_off"`, "--owner-id")
 	}
 }
@@ -172,8 +169,7 @@ func TestWhoMayChangeSomething(t *testing.T) {
 			d.Access = access
 			r := httptest.NewRequest(http.MethodPost, "/copyop/initiate", nil).WithContext(t.Context())
 			change(r)
-			answer := httptest.NewRecorder()
-			d.Handler().ServeHTTP(answer, r)
+			answer := checked(t, serverOpenAPI, d.Handler(), r)
 			if answer.Code != status || errorCode(t, answer.Body) != code {
 				t.Errorf("%+v, %v: %d, want %d %s", access, r.Header, answer.Code, status, code)
 			}
@@ -207,8 +203,7 @@ func TestWhoMayChangeSomething(t *testing.T) {
 			d.Access = byToken
 			r := httptest.NewRequest(http.MethodPost, "/copyop/initiate", nil).WithContext(t.Context())
 			allowed(r)
-			answer := httptest.NewRecorder()
-			d.Handler().ServeHTTP(answer, r)
+			answer := checked(t, serverOpenAPI, d.Handler(), r)
 			if answer.Code != 201 && answer.Code != 200 {
 				t.Errorf("refused: %d %s", answer.Code, answer.Body)
 			}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
+	"github.com/etcd-ferry/etcd-ferry/server/page"
+	"github.com/etcd-ferry/etcd-ferry/server/web"
 )
 
 const (
@@ -21,10 +23,7 @@ const (
 	// DefaultHealthTimeout bounds the read behind /healthz.
 	DefaultHealthTimeout = 2 * time.Second
 
-	readTimeout  = 10 * time.Second // of a request, header and body
-	drainTimeout = 5 * time.Second  // of open requests at the end
-	maxHeader    = 16 << 10         // bytes
-	maxBody      = 64 << 10         // bytes
+	maxBody = 64 << 10 // bytes
 )
 
 // Daemon backs up one etcd and answers HTTP. Set its fields before Run.
@@ -34,8 +33,13 @@ type Daemon struct {
 	Log           *slog.Logger
 	Metrics       http.Handler // answers /metrics; nil: not found
 	Socket        string       // path of a unix socket to listen on too; empty: none
-	TLS           TLS          // of Listen; zero: plain HTTP
+	TLS           web.TLS      // of Listen; zero: plain HTTP
 	Access        Access       // says who may change something
+	Web           *web.Metrics // of all listeners
+	// Profiles is where /debug/pprof is answered, to whoever asks there; empty:
+	// nowhere.
+	Profiles string
+	Version  string // of this program, for people
 	// Election, if set, decides when the etcd may serve and be backed up. Its
 	// Backup is what backs up then, and not that of New.
 	Election *Election
@@ -43,6 +47,10 @@ type Daemon struct {
 	etcd    *etcd.Client
 	archive *archive.Archive
 	backup  Backup
+
+	certificates *web.Certificates // of TLS, since Run
+	look         overview
+	drawn        *page.Page
 }
 
 // New returns a Daemon with the default settings.
@@ -51,9 +59,11 @@ func New(c *etcd.Client, a *archive.Archive, b Backup) *Daemon {
 		Listen:        DefaultListen,
 		HealthTimeout: DefaultHealthTimeout,
 		Log:           slog.Default(),
+		Web:           web.NewMetrics(nil),
 		etcd:          c,
 		archive:       a,
 		backup:        b,
+		drawn:         page.New(),
 	}
 }
 
@@ -73,7 +83,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if d.Election == nil {
 		g.Go(func() error { d.backup.Run(ctx); return nil })
-		g.Go(func() error { return d.serve(ctx, listeners) })
+		g.Go(func() error { return serve(ctx, listeners) })
 		return g.Wait()
 	}
 	// Who asks while the container is being released gets an answer.
@@ -82,63 +92,66 @@ func (d *Daemon) Run(ctx context.Context) error {
 		defer stop()
 		return d.Election.Run(ctx)
 	})
-	g.Go(func() error { return d.serve(serving, listeners) })
+	g.Go(func() error { return serve(serving, listeners) })
 	return g.Wait()
+}
+
+// listener is a socket, and who answers on it.
+type listener struct {
+	net.Listener
+	server *web.Server
 }
 
 // listen opens what Run serves on, the address first.
-func (d *Daemon) listen(ctx context.Context) ([]net.Listener, error) {
+func (d *Daemon) listen(ctx context.Context) (all []listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range all {
+				err = errors.Join(err, l.Close())
+			}
+		}
+	}()
+	if d.certificates, err = d.TLS.Open(); err != nil {
+		return nil, err
+	}
+	if d.certificates != nil {
+		d.certificates.Log, d.certificates.Metrics = d.Log, d.Web
+	}
 	var lc net.ListenConfig
-	wrap, err := d.TLS.wrap(d.Log)
+	l, err := lc.Listen(ctx, "tcp", d.Listen)
 	if err != nil {
 		return nil, err
 	}
-	l, err := lc.Listen(ctx, "tcp", d.Listen)
-	if err != nil || d.Socket == "" {
-		return []net.Listener{wrap(l)}, err
+	answers := d.server(d.Handler())
+	all = append(all, listener{d.certificates.Over(l), answers})
+	if d.Socket != "" {
+		if l, err = web.ListenSocket(ctx, d.Socket); err != nil {
+			return all, err
+		}
+		all = append(all, listener{l, answers})
 	}
-	socket, err := listenSocket(ctx, d.Socket)
-	if err != nil {
-		return nil, errors.Join(err, l.Close())
+	if d.Profiles != "" {
+		if l, err = lc.Listen(ctx, "tcp", d.Profiles); err != nil {
+			return all, err
+		}
+		profiles := d.server(web.Profiles())
+		profiles.WriteTimeout = 0 // whoever asks says how long it takes
+		all = append(all, listener{l, profiles})
+		d.Log.Warn("profiles are answered to whoever asks here", "address", l.Addr().String())
 	}
-	return []net.Listener{wrap(l), socket}, nil
+	return all, nil
 }
 
-func (d *Daemon) serve(ctx context.Context, listeners []net.Listener) error {
+func (d *Daemon) server(h http.Handler) *web.Server {
+	s := web.NewServer(h)
+	s.Log, s.Metrics, s.ConnContext = d.Log, d.Web, viaSocket
+	return s
+}
+
+func serve(ctx context.Context, listeners []listener) error {
 	g, ctx := errgroup.WithContext(ctx)
-	handler := d.Handler()
 	for _, l := range listeners {
-		g.Go(func() error { return serve(ctx, l, handler, d.Log) })
+		g.Go(func() error { return l.server.Serve(ctx, l) })
 	}
-	return g.Wait()
-}
-
-// serve answers on l until ctx ends, and then finishes open requests.
-func serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
-	srv := &http.Server{
-		Handler:           h,
-		ReadTimeout:       readTimeout,
-		ReadHeaderTimeout: readTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       viaSocket,
-	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve: %w", err)
-		}
-		return nil
-	})
-	g.Go(func() error {
-		<-ctx.Done()
-		drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-		defer cancel()
-		if srv.Shutdown(drain) != nil { // whoever does not take his answer by now does not get it
-			_ = srv.Close()
-		}
-		return nil
-	})
 	return g.Wait()
 }

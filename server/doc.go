@@ -1,6 +1,8 @@
 // Package server is the daemon: a snapshotter that runs on schedule, the source of
 // a hand-over, and HTTP to watch both and to ask for more.
 //
+//	GET  /                 the status page, see package page
+//	GET  /openapi.yaml     all of this, for machines
 //	GET  /healthz          200 while clients may use etcd, else 503
 //	GET  /livez            200 while this process answers
 //	GET  /metrics          Prometheus
@@ -20,7 +22,8 @@
 //	GET  /livez/etcd       503 while an etcd runs that must not
 //
 // Errors are {"error":{"code","message","operationID"}}. Who may POST is said by
-// Access; each POST writes an audit line.
+// Access; each POST writes an audit line. Copy mode and verify mode answer less, see
+// there. How connections are treated is told in package web.
 //
 // An Election is the state machine of HANDOVER §8. One goroutine changes its
 // state; a state is a function, and what it began is undone when it ends. Another

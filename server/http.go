@@ -8,39 +8,27 @@ import (
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/snapshot"
+	"github.com/etcd-ferry/etcd-ferry/server/web"
 )
-
-// Handler answers the paths of the package comment.
-func (d *Daemon) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, ok) })
-	mux.HandleFunc("GET /healthz", d.healthz)
-	mux.HandleFunc("GET /snapshots", d.snapshots)
-	mux.HandleFunc("GET /snapshot/latest", d.latest)
-	mux.Handle("POST /snapshot/full", d.guard(d.take(snapshot.Full)))
-	mux.Handle("POST /snapshot/delta", d.guard(d.take(snapshot.Delta)))
-	if d.Metrics != nil {
-		mux.Handle("GET /metrics", d.Metrics)
-	}
-	d.handleElection(mux)
-	// A browser on this machine is a loopback peer, whoever wrote the page.
-	return http.NewCrossOriginProtection().Handler(http.MaxBytesHandler(mux, maxBody))
-}
 
 var ok = map[string]string{"status": "ok"}
 
 func (d *Daemon) healthz(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), d.HealthTimeout)
-	defer cancel()
-	healthy := d.etcd.Healthy
-	if d.Election != nil {
-		healthy = d.Election.Ready
-	}
-	if err := healthy(ctx); err != nil {
+	if err := d.healthy(r.Context()); err != nil {
 		fail(w, http.StatusServiceUnavailable, "not_ready", err)
 		return
 	}
 	reply(w, http.StatusOK, ok)
+}
+
+// healthy returns nil if clients may use etcd.
+func (d *Daemon) healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, d.HealthTimeout)
+	defer cancel()
+	if d.Election != nil {
+		return d.Election.Ready(ctx)
+	}
+	return d.etcd.Healthy(ctx)
 }
 
 // Stored is the answer of /snapshots.
@@ -117,6 +105,7 @@ func (d *Daemon) take(kind snapshot.Kind) http.HandlerFunc {
 		case err != nil:
 			fail(w, http.StatusBadGateway, "snapshot_failed", err)
 		case m.Name == "":
+			web.Answering(w)
 			w.WriteHeader(http.StatusNoContent)
 		default:
 			reply(w, http.StatusOK, m)
@@ -126,6 +115,7 @@ func (d *Daemon) take(kind snapshot.Kind) http.HandlerFunc {
 
 func reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
+	web.Answering(w)
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(body) // the caller has gone if this fails
 }

@@ -14,7 +14,46 @@ import (
 
 // MetricsHandler answers /metrics with what was registered.
 func MetricsHandler(g prometheus.Gatherer) http.Handler {
-	return promhttp.HandlerFor(g, promhttp.HandlerOpts{})
+	return exposition{promhttp.HandlerFor(g, promhttp.HandlerOpts{}), g}
+}
+
+type exposition struct {
+	http.Handler
+	gatherer prometheus.Gatherer
+}
+
+// values are gauges and counters, as they are written: name or name{label="value"}.
+// Those of more than one label are not among them.
+type values map[string]float64
+
+func (v values) whole(name string) int64 { return int64(v[name]) }
+
+// valuesOf is what a handler of MetricsHandler would answer now; of another one
+// nothing.
+func valuesOf(h http.Handler) values {
+	e, ok := h.(exposition)
+	if !ok {
+		return nil
+	}
+	families, err := e.gatherer.Gather()
+	if err != nil {
+		return nil // /metrics says what is wrong
+	}
+	v := values{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			switch labels := m.GetLabel(); len(labels) {
+			case 0:
+			case 1:
+				name += "{" + labels[0].GetName() + `="` + labels[0].GetValue() + `"}`
+			default:
+				continue
+			}
+			v[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue() // it is one of them
+		}
+	}
+	return v
 }
 
 // ElectionMetrics tells who is the owner, and how safe that is.
@@ -104,6 +143,8 @@ const (
 	verdictError   = "error"
 )
 
+func verdicts() []string { return []string{verdictOK, verdictInvalid, verdictError} }
+
 // NewVerifyMetrics registers the metrics with reg; nil registers nothing.
 func NewVerifyMetrics(reg prometheus.Registerer) *VerifyMetrics {
 	f := promauto.With(reg)
@@ -121,7 +162,7 @@ func NewVerifyMetrics(reg prometheus.Registerer) *VerifyMetrics {
 		at:       gauge("verified_timestamp_seconds", "When the last verification without a finding ended; 0: there was none yet."),
 		took:     gauge("verification_duration_seconds", "Time that the last verification took."),
 	}
-	for _, v := range []string{verdictOK, verdictInvalid, verdictError} {
+	for _, v := range verdicts() {
 		m.total.WithLabelValues(v)
 		m.last.WithLabelValues(v)
 	}
@@ -131,7 +172,7 @@ func NewVerifyMetrics(reg prometheus.Registerer) *VerifyMetrics {
 func (m *VerifyMetrics) observe(r restorer.Report, err error, took time.Duration) {
 	now := verdict(r, err)
 	m.total.WithLabelValues(now).Inc()
-	for _, v := range []string{verdictOK, verdictInvalid, verdictError} {
+	for _, v := range verdicts() {
 		m.last.WithLabelValues(v).Set(truth(v == now))
 	}
 	m.took.Set(took.Seconds())

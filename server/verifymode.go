@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	_ "embed"
 	"log/slog"
 	"net"
 	"net/http"
@@ -10,12 +11,19 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/etcd-ferry/etcd-ferry/restorer"
+	"github.com/etcd-ferry/etcd-ferry/server/page"
+	"github.com/etcd-ferry/etcd-ferry/server/web"
 )
+
+//go:embed openapi/verify.yaml
+var verifyOpenAPI []byte
 
 // VerifyMode verifies what is stored again and again, and answers HTTP:
 //
-//	GET /livez    200 while this process answers
-//	GET /metrics  Prometheus
+//	GET /              the status page
+//	GET /openapi.yaml  all of this, for machines
+//	GET /livez         200 while this process answers
+//	GET /metrics       Prometheus
 //
 // It is a process of its own, and not the daemon's: a trial restore takes memory, disk
 // and time, which must not be in the way of a fence.
@@ -25,7 +33,11 @@ type VerifyMode struct {
 	Log     *slog.Logger
 	Metrics http.Handler // answers /metrics; nil: not found
 	Results *VerifyMetrics
+	Web     *web.Metrics
+	Name    string // of the store, for people
+	Version string // of this program, for people
 
+	drawn  *page.Page
 	verify func(context.Context) (restorer.Report, error)
 }
 
@@ -39,7 +51,10 @@ const (
 
 // NewVerifyMode returns what calls verify, such as Verifier.Verify.
 func NewVerifyMode(verify func(context.Context) (restorer.Report, error)) *VerifyMode {
-	return &VerifyMode{Period: DefaultVerifyPeriod, Retry: DefaultVerifyRetry, Log: slog.Default(), Results: NewVerifyMetrics(nil), verify: verify}
+	return &VerifyMode{
+		Period: DefaultVerifyPeriod, Retry: DefaultVerifyRetry, Log: slog.Default(), Results: NewVerifyMetrics(nil),
+		Web: web.NewMetrics(nil), drawn: page.New(), verify: verify,
+	}
 }
 
 // Run verifies at once and then each Period or Retry, and serves on l, until ctx ends. What
@@ -47,7 +62,9 @@ func NewVerifyMode(verify func(context.Context) (restorer.Report, error)) *Verif
 func (v *VerifyMode) Run(ctx context.Context, l net.Listener) error {
 	v.Log.Info("serving", "address", l.Addr().String())
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return serve(ctx, l, v.Handler(), v.Log) })
+	answers := web.NewServer(v.Handler())
+	answers.Log, answers.Metrics = v.Log, v.Web
+	g.Go(func() error { return answers.Serve(ctx, l) })
 	g.Go(func() error {
 		for ctx.Err() == nil {
 			pause := v.Period
@@ -92,11 +109,41 @@ func (v *VerifyMode) Once(ctx context.Context) (result string) {
 }
 
 // Handler answers the paths above.
-func (v *VerifyMode) Handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusOK, ok) })
-	if v.Metrics != nil {
-		mux.Handle("GET /metrics", v.Metrics)
+func (v *VerifyMode) Handler() http.Handler { return http.MaxBytesHandler(v.routes().mux(), maxBody) }
+
+func (v *VerifyMode) routes() routes {
+	r := routes{
+		"GET /{$}":          http.HandlerFunc(v.page),
+		"GET /openapi.yaml": described(verifyOpenAPI),
+		"GET /livez":        http.HandlerFunc(alive),
 	}
-	return http.MaxBytesHandler(mux, maxBody)
+	if v.Metrics != nil {
+		r["GET /metrics"] = v.Metrics
+	}
+	return r
+}
+
+func (v *VerifyMode) page(w http.ResponseWriter, _ *http.Request) {
+	if err := v.drawn.Answer(w, v.state()); err != nil {
+		v.Log.Error("the status page cannot be shown", "error", err)
+		fail(w, http.StatusInternalServerError, "page", err)
+	}
+}
+
+func (v *VerifyMode) state() page.State {
+	s := page.State{
+		Now: time.Now(), Version: v.Version, Name: v.Name, Kind: "verify", Verification: verification(valuesOf(v.Metrics)),
+		Links: []page.Link{{Path: "/metrics", Text: "Metrics"}, {Path: "/openapi.yaml", Text: "HTTP interface"}},
+	}
+	switch s.Verification.Result {
+	case verdictOK:
+		s.Verdict = page.Verdict{Level: page.Good, Title: "What is stored can be restored", Text: "The last verification has found nothing wrong."}
+	case verdictInvalid:
+		s.Verdict = page.Verdict{Level: page.Bad, Title: "What is stored is not whole", Text: "The log names what is damaged or missing. Take a full snapshot at once: from it on everything can be restored again."}
+	case verdictError:
+		s.Verdict = page.Verdict{Level: page.Bad, Title: "Verification could not look", Text: "The log says why: the store, etcd or the temporary directory was not there or too small. It is tried again."}
+	default:
+		s.Verdict = page.Verdict{Level: page.Wait, Title: "The first verification is under way", Text: "It reads what is stored, and may restore it for a trial."}
+	}
+	return s
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -25,6 +24,7 @@ type handOverFlags struct {
 	noForce       bool
 	again         bool
 	listen        string
+	tls           tlsFlags
 	exit          bool
 
 	poll, read, heartbeat, precopy, slack time.Duration
@@ -41,7 +41,8 @@ func (f *handOverFlags) flags(fs *pflag.FlagSet) {
 	own.BoolVar(&f.force, "force", false, "decide after --wait also if nothing says that the source stops by itself: it must surely not serve")
 	own.BoolVar(&f.noForce, "no-force", false, "never decide without the source")
 	own.BoolVar(&f.again, "again", false, "begin another hand-over after the last one of this owner id was aborted or reclaimed")
-	own.StringVar(&f.listen, "listen", "", "`address` to answer /healthz, /livez, /copyop/status and /metrics on; when done this goes on until told to stop, unless --exit")
+	own.StringVar(&f.listen, "listen", "", "`address` to answer /healthz, /livez, /copyop/status, /metrics and a page for people on; when done this goes on until told to stop, unless --exit")
+	f.tls.flags(own)
 	own.BoolVar(&f.exit, "exit", false, "end when done, also with --listen")
 	own.DurationVar(&f.poll, "poll-period", syncobject.DefaultPoll, "time between two reads of the sync object")
 	own.DurationVar(&f.read, "read-timeout", syncobject.DefaultRead, "time for one of them")
@@ -75,6 +76,7 @@ func (f *handOverFlags) check() error {
 	if f.listen != "" {
 		errs = append(errs, checkListen(f.listen))
 	}
+	errs = append(errs, f.tls.check())
 	return errors.Join(errs...)
 }
 
@@ -124,12 +126,11 @@ func (c *copyCommand) handOver(ctx context.Context, e *env) error {
 
 // beside answers HTTP while run goes on, and after it.
 func (f *handOverFlags) beside(ctx context.Context, s *server.CopyMode, run func(context.Context) error, e *env, m *metrics) error {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", f.listen)
+	s.Log, s.Metrics, s.Web, s.Name, s.Version = e.log, m.handler(), m.web(), f.owner, buildVersion()
+	l, err := f.tls.listen(ctx, f.listen, e.log, s.Web)
 	if err != nil {
-		return fmt.Errorf("listen: %w", err)
+		return err
 	}
-	s.Log, s.Metrics = e.log, m.handler()
 	ctx, stop := context.WithCancel(ctx)
 	var lossy error
 	g, ctx := errgroup.WithContext(ctx)

@@ -46,8 +46,9 @@ func newServerCommand(a *app) *cobra.Command {
 		Use:   "server --store URL",
 		Short: "Back up etcd for as long as it runs",
 		Long: `server stores every change of etcd in the store, in deltas between scheduled full
-snapshots, and answers HTTP: /healthz, /livez, /metrics, /snapshots,
-/snapshot/latest, and POST /snapshot/full and /snapshot/delta from this machine.
+snapshots, and answers HTTP: a page for people at /, /healthz, /livez, /metrics,
+/snapshots, /snapshot/latest, and POST /snapshot/full and /snapshot/delta from this
+machine; /openapi.yaml describes it all.
 It goes on through any trouble with etcd or the store until it is told to stop.
 
 Nothing is ever removed from the store unless a --keep flag says what to keep.
@@ -124,7 +125,7 @@ func (c *serverCommand) run(ctx context.Context, e *env) error {
 	if err := c.keys.apply(a); err != nil {
 		return err
 	}
-	c.etcd.config.Metrics = m.etcd()
+	c.etcd.config.Metrics, c.etcd.config.Log = m.etcd(), e.log
 	client, err := c.etcd.dial(ctx)
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (c *serverCommand) run(ctx context.Context, e *env) error {
 	s := backup(syncobject.Holder{}, nil)
 	d := server.New(client, a, s)
 	d.Listen, d.Log, d.Metrics = c.listen, e.log, m.handler()
-	c.access.apply(d)
+	c.access.apply(d, m.web())
 	if c.owner.given() {
 		el, done, err := c.owner.election(context.WithoutCancel(ctx), &c.etcd, once, a, e.log)
 		if err != nil {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/restorer"
 	"github.com/etcd-ferry/etcd-ferry/server"
 )
@@ -25,6 +25,7 @@ type verifyCommand struct {
 	tempDir string
 	period  time.Duration
 	listen  string
+	tls     tlsFlags
 }
 
 func newVerifyCommand(a *app) *cobra.Command {
@@ -38,8 +39,8 @@ func newVerifyCommand(a *app) *cobra.Command {
             database, and compares the hash of its keys with the one in the
             manifests, or of the live etcd if --etcd-endpoints is given
 
-With --listen it does so each --period until it is told to stop, and answers /livez
-and /metrics, which has the last result and revision.`,
+With --listen it does so each --period until it is told to stop, and answers /livez,
+/metrics, which has the last result and revision, and a page for people at /.`,
 	}, &verifyCommand{live: etcdFlags{
 		name: "etcd-endpoints", usage: "`URLs` of the live etcd, to compare a trial restore with; default: none is asked",
 	}})
@@ -53,11 +54,12 @@ func (c *verifyCommand) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.level, "level", string(restorer.LevelRestore), "how deep to look: `level` manifest, content or restore")
 	fs.DurationVar(&c.period, "period", server.DefaultVerifyPeriod, "with --listen: time between two verifications")
 	fs.StringVar(&c.listen, "listen", "", "`address` to answer HTTP on, and to go on; default: verify once")
+	c.tls.flags(fs)
 	fs.StringVar(&c.tempDir, "temp-dir", "", "`dir` for a trial restore, with room for the database; default: the system's")
 }
 
 func (c *verifyCommand) check() error {
-	errs := []error{c.store.check(), c.live.check(), c.output.check()}
+	errs := []error{c.store.check(), c.live.check(), c.output.check(), c.tls.check()}
 	if !slices.Contains(restorer.Levels, restorer.Level(c.level)) {
 		errs = append(errs, fmt.Errorf("--level %q: want manifest, content or restore", c.level))
 	}
@@ -90,19 +92,19 @@ func (c *verifyCommand) run(ctx context.Context, e *env) error {
 		v.Live = client
 	}
 	if c.listen != "" {
-		return c.again(ctx, e, server.NewVerifyMode(v.Verify), m)
+		return c.again(ctx, e, server.NewVerifyMode(v.Verify), a, m)
 	}
 	return c.once(ctx, e, v)
 }
 
 // again verifies each period.
-func (c *verifyCommand) again(ctx context.Context, e *env, mode *server.VerifyMode, m *metrics) error {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", c.listen)
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
+func (c *verifyCommand) again(ctx context.Context, e *env, mode *server.VerifyMode, a *archive.Archive, m *metrics) error {
 	mode.Period, mode.Log, mode.Metrics, mode.Results = c.period, e.log, m.handler(), m.verification()
+	mode.Web, mode.Name, mode.Version = m.web(), a.String(), buildVersion()
+	l, err := c.tls.listen(ctx, c.listen, e.log, mode.Web)
+	if err != nil {
+		return err
+	}
 	return mode.Run(ctx, l)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/server"
 	"github.com/etcd-ferry/etcd-ferry/server/bootstrap"
 	"github.com/etcd-ferry/etcd-ferry/server/defrag"
+	"github.com/etcd-ferry/etcd-ferry/server/web"
 	"github.com/etcd-ferry/etcd-ferry/snapshotter"
 	"github.com/etcd-ferry/etcd-ferry/store"
 )
@@ -47,5 +48,7 @@ func (m *metrics) bootstrap() *bootstrap.Metrics { return bootstrap.NewMetrics(m
 func (m *metrics) handOver() *copier.Metrics { return copier.NewMetrics(m.registry) }
 
 func (m *metrics) verification() *server.VerifyMetrics { return server.NewVerifyMetrics(m.registry) }
+
+func (m *metrics) web() *web.Metrics { return web.NewMetrics(m.registry) }
 
 func (m *metrics) handler() http.Handler { return server.MetricsHandler(m.registry) }

@@ -1,10 +1,9 @@
 package etcd
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -32,7 +31,8 @@ var reconnect = grpc.ConnectParams{
 	MinConnectTimeout: DefaultTimeout,
 }
 
-// Config says how to reach an etcd. Files are read when the Client is made.
+// Config says how to reach an etcd. Files are read when the Client is made, those of
+// TLS again at each connection.
 type Config struct {
 	Endpoints []string // URLs or host:port; tried in order
 	CAFile    string   // PEM; empty: the system's roots
@@ -42,6 +42,8 @@ type Config struct {
 	// Metrics are told what the member of the first endpoint says of its database
 	// whenever it is asked for its Status; nil: nobody is.
 	Metrics *Metrics
+	// Log is told of files that cannot be read again; nil: nobody is.
+	Log *slog.Logger
 }
 
 // clientConfig reads the files of c.
@@ -49,51 +51,29 @@ func (c Config) clientConfig() (clientv3.Config, error) {
 	if len(c.Endpoints) == 0 {
 		return clientv3.Config{}, errors.New("no etcd endpoint: name at least one with --etcd-endpoints")
 	}
-	tlsConfig, err := c.tls()
-	if err != nil {
-		return clientv3.Config{}, err
-	}
 	user, password, err := c.user()
 	if err != nil {
 		return clientv3.Config{}, err
 	}
+	options := []grpc.DialOption{grpc.WithConnectParams(reconnect)}
+	if c.secure() || c.named() {
+		rotated, err := newRotated(c)
+		if err != nil {
+			return clientv3.Config{}, err
+		}
+		if c.secure() {
+			options = append(options, grpc.WithTransportCredentials(rotated))
+		}
+	}
 	return clientv3.Config{
-		TLS:                  tlsConfig,
 		Username:             user,
 		Password:             password,
 		DialTimeout:          DefaultTimeout,
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
-		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(reconnect)},
+		DialOptions:          options,
 		Logger:               zap.NewNop(), // what matters comes back as an error
 	}, nil
-}
-
-// tls returns nil if nothing asks for TLS.
-func (c Config) tls() (*tls.Config, error) {
-	secure := strings.HasPrefix(c.Endpoints[0], "https://") || strings.HasPrefix(c.Endpoints[0], "unixs://")
-	if !secure && c.CAFile == "" && c.CertFile == "" && c.KeyFile == "" {
-		return nil, nil
-	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("etcd CA: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("etcd CA: no certificate in %s", c.CAFile)
-		}
-	}
-	if c.CertFile != "" || c.KeyFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("etcd client certificate: %w", err)
-		}
-		t.Certificates = []tls.Certificate{cert}
-	}
-	return t, nil
 }
 
 func (c Config) user() (name, password string, err error) {

@@ -2,6 +2,7 @@ package storeservers
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 )
 
@@ -10,6 +11,12 @@ import (
 // bucket's consent, and does not speak TLS here.
 func StartVersityGW(t testing.TB) *S3 {
 	t.Helper()
+	return startVersityGW(t)
+}
+
+// startVersityGW is StartVersityGW with more flags.
+func startVersityGW(t testing.TB, more ...string) *S3 {
+	t.Helper()
 	s := &S3{
 		AccessKeyID: "versity-user", SecretAccessKey: "versity-secret", Region: "eu-test-1",
 		client: http.DefaultClient, data: t.TempDir(),
@@ -17,11 +24,11 @@ func StartVersityGW(t testing.TB) *S3 {
 	s.Server = start(t, command{
 		program: "versitygw",
 		args: func(address string) []string {
-			return []string{
+			flags := []string{
 				"--port=" + address, "--quiet", "--keep-alive",
 				"--access=" + s.AccessKeyID, "--secret=" + s.SecretAccessKey, "--region=" + s.Region,
-				"posix", s.data,
 			}
+			return slices.Concat(flags, more, []string{"posix", s.data})
 		},
 	})
 	return s
