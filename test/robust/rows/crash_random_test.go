@@ -2,9 +2,11 @@ package rows
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +22,7 @@ const (
 	killsVariable = "FERRY_KILLS"
 	killsPreset   = 8
 	// killsOfOne is how many of them in one hand-over.
-	killsOfOne = 16
+	killsOfOne int64 = 16
 )
 
 // TestRow32CopyKilledAnywhere ends copies of hand-overs at random moments, each
@@ -35,15 +37,23 @@ func TestRow32CopyKilledAnywhere(t *testing.T) {
 		}
 	}
 	kills *= 2
-	for round := 0; round*killsOfOne < kills; round++ {
-		t.Run(strconv.Itoa(round+1), func(t *testing.T) {
+	var killed atomic.Int64
+	for lane := range 1 + kills/50 {
+		t.Run(fmt.Sprint("lane ", lane+1), func(t *testing.T) {
 			t.Parallel()
-			handOverWithKills(t, min(killsOfOne, kills-round*killsOfOne))
+			for round := 1; killed.Load() < int64(kills) && !t.Failed(); round++ {
+				t.Run(fmt.Sprint("round ", round), func(t *testing.T) {
+					killed.Add(handOverWithKills(t, min(killsOfOne, int64(kills)-killed.Load())))
+				})
+			}
 		})
 	}
+	t.Cleanup(func() { t.Logf("%d copies were killed", killed.Load()) })
 }
 
-func handOverWithKills(t *testing.T, kills int) {
+// handOverWithKills kills copies until it was often enough, or one was faster, and
+// returns how many it has killed.
+func handOverWithKills(t *testing.T, most int64) (killed int64) {
 	t.Helper()
 	const longest = 700 * time.Millisecond // of a life: to its first look at the source it takes a tenth of that
 	seed := uint64(time.Now().UnixNano())
@@ -54,16 +64,17 @@ func handOverWithKills(t *testing.T, kills int) {
 	onA := writeTo(t, a)
 	onA.more(t, 200)
 	b := newDeployment(t, "b", newFolder(t), 1)
-	stages, killed, sidecars := map[string]int{}, 0, 0
-	for killed < kills {
-		copying := a.copyTo("b", b.Store, "--bandwidth=2MiB")
+	bandwidth := fmt.Sprintf("--bandwidth=%dMiB", 1<<rng.IntN(5))
+	stages, sidecars := map[string]int{}, 0
+	for killed < most {
+		copying := a.copyTo("b", b.Store, bandwidth)
 		wait(t, time.Duration(rng.Int64N(int64(longest))))
 		if rng.IntN(8) == 0 {
 			a.members[0].Kill("sidecar")
 			sidecars++
 		}
 		copying.process.Kill()
-		if code := copying.code(); code == 0 { // it was faster
+		if code := copying.code(); code == 0 {
 			break
 		} else if code > 0 {
 			copying.want(-1)
@@ -75,6 +86,7 @@ func handOverWithKills(t *testing.T, kills int) {
 	goesOn(t, onA, a, b)
 	wantSameHistory(t, a, b)
 	t.Logf("%d copies and %d sidecars were killed, %v; %v", killed, sidecars, stages, onA)
+	return killed
 }
 
 // lookAtKilled looks at what a killed copy left, and says how far it was.
