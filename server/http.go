@@ -93,12 +93,12 @@ func (d *Daemon) latest(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *Daemon) take(kind snapshot.Kind) http.HandlerFunc {
-	take := d.backup.Take
+	take := func(ctx context.Context) (snapshot.Manifest, error) { return d.backup.Take(ctx, kind) }
 	if d.Election != nil {
-		take = d.Election.Take
+		take = func(ctx context.Context) (snapshot.Manifest, error) { return d.Election.Take(ctx, kind) }
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		m, err := take(r.Context(), kind)
+		m, err := take(r.Context())
 		switch {
 		case errors.Is(err, ErrNotOwner):
 			fail(w, http.StatusConflict, "not_owner", err)
