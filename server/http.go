@@ -98,6 +98,7 @@ func (d *Daemon) take(kind snapshot.Kind) http.HandlerFunc {
 		take = d.Election.Take
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
+		web.Keep(r)
 		m, err := take(r.Context(), kind)
 		switch {
 		case errors.Is(err, ErrNotOwner):
