@@ -12,8 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"github.com/etcd-ferry/etcd-ferry/server/web"
 )
 
 // Access says who may change something. With neither a token nor names, callers on
@@ -126,7 +124,6 @@ func (d *Daemon) guard(next http.Handler) http.Handler {
 		d.audit(r, who, err == nil)
 		switch {
 		case err == nil:
-			web.Keep(r)
 			next.ServeHTTP(w, r)
 		case errors.Is(err, errForbidden), errors.Is(err, errNotLocal):
 			fail(w, http.StatusForbidden, "forbidden", err)

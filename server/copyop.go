@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/etcd-ferry/etcd-ferry/server/web"
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
@@ -51,6 +52,7 @@ func (d *Daemon) initiate(w http.ResponseWriter, r *http.Request) {
 		fail(w, status, code, err)
 		return
 	}
+	web.Keep(r)
 	o, created, err := d.Election.Initiate(r.Context(), wanted.OperationID)
 	switch {
 	case err != nil:
@@ -76,6 +78,7 @@ func readBody(r *http.Request, v any) error {
 
 func (d *Daemon) resolve(step func(*Election, context.Context) (syncobject.Object, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		web.Keep(r)
 		o, err := step(d.Election, r.Context())
 		if err != nil {
 			refuse(w, o, err)

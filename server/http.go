@@ -98,6 +98,7 @@ func (d *Daemon) take(kind snapshot.Kind) http.HandlerFunc {
 		take = func(ctx context.Context) (snapshot.Manifest, error) { return d.Election.Take(ctx, kind) }
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
+		web.Keep(r)
 		m, err := take(r.Context())
 		switch {
 		case errors.Is(err, ErrNotOwner):

@@ -12,9 +12,12 @@ import (
 	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
+// metricsAtOnce is how many may ask for /metrics at a time; more are answered 503.
+const metricsAtOnce = 8
+
 // MetricsHandler answers /metrics with what was registered.
 func MetricsHandler(g prometheus.Gatherer) http.Handler {
-	return exposition{promhttp.HandlerFor(g, promhttp.HandlerOpts{}), g}
+	return exposition{promhttp.HandlerFor(g, promhttp.HandlerOpts{MaxRequestsInFlight: metricsAtOnce}), g}
 }
 
 type exposition struct {

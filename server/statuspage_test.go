@@ -61,7 +61,7 @@ func TestPageTellsTrouble(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.start()
 		w.wait(Owner)
-		w.look("no etcd", "etcd may serve, and does not answer", "onnection refused")
+		w.look("no etcd", "etcd may serve, and does not answer", "Connection refused.")
 		w.faults.set(cut)
 		time.Sleep(w.Timing.Poll * 2)
 		w.look("cut off", "Needs attention", "the store cannot be reached", "etcd is stopped in")

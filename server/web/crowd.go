@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -36,14 +37,23 @@ type guestKey struct{}
 // does not wait for either: nobody else is let in meanwhile.
 func (c *crowd) enter(ctx context.Context, conn net.Conn) context.Context {
 	g := &guest{crowd: c, conn: conn, since: time.Now()}
+	if c.let(g) {
+		runtime.Gosched() // whoever came before is heard before the next one is let in
+	}
+	return context.WithValue(ctx, guestKey{}, g)
+}
+
+// let lets g in, and reports whether it is crowded.
+func (c *crowd) let(g *guest) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.here)-c.leaving >= c.limit {
+	crowded := len(c.here)-c.leaving >= c.limit
+	if crowded {
 		c.makeRoom()
 	}
-	c.here[conn] = g
+	c.here[g.conn] = g
 	c.metrics.came()
-	return context.WithValue(ctx, guestKey{}, g)
+	return crowded
 }
 
 // makeRoom closes the connection that can be spared best. The caller holds mu.

@@ -16,7 +16,7 @@ import (
 const (
 	// DefaultMaxConns is how many connections a Server keeps, if there are file
 	// descriptors for them.
-	DefaultMaxConns = 1024
+	DefaultMaxConns = 2048
 	// DefaultWriteTimeout bounds how long an answer may take, from the end of the
 	// request's header or from Answering.
 	DefaultWriteTimeout = time.Minute
@@ -109,6 +109,8 @@ func Answering(w http.ResponseWriter) {
 }
 
 // Keep has the connection of a request stay until it is answered, however many come.
+// It is for what changes something, and for when that begins: who is let in and then
+// sends his body slowly is one of many.
 func Keep(r *http.Request) {
 	if g, ok := r.Context().Value(guestKey{}).(*guest); ok {
 		g.set(true, true)
