@@ -33,6 +33,8 @@ STORE_SERVERS := $(addprefix .tools/,versitygw minio fake-gcs-server toxiproxy)
 AZURITE := .tools/azurite/node_modules/.bin/azurite-blob
 LINT := .tools/golangci-lint
 DEPLOY_TOOLS := .tools/manifests .tools/promtool
+VULNCHECK := .tools/govulncheck
+VULNDB ?= https://vuln.go.dev
 
 .PHONY: help
 help: ## Show this list
@@ -47,7 +49,7 @@ demo: build ## Watch a real etcd being handed over while clients write, and see 
 	bin/etcd-ferry demo
 
 .PHONY: test
-test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) spin browser ## Run all tests, against real etcds and stores and with the race detector
+test: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) $(VULNCHECK) spin browser ## Run all tests, against real etcds and stores and with the race detector
 	$(TAGGED) all=$$(go list $(PKG)); deployed=$$(grep -E '$(DEPLOYED)' <<<"$$all" || true); units=$$(grep -vE '$(DEPLOYED)' <<<"$$all" || true); \
 	{ failed=0; \
 	  [ -z "$$units" ] || go test -json -vet=off -count=1 -timeout=15m -race $(TESTFLAGS) $$units || failed=1; \
@@ -115,8 +117,12 @@ browser:
 sim: ## Simulate SEEDS (2000) hand-overs, each with its own misfortunes, see test/robust/sim
 	go test -json -vet=off -count=1 -timeout=0 ./test/robust/sim -seeds $(SEEDS) | go run ./test/tools/report
 
+.PHONY: vuln
+vuln: $(VULNCHECK) ## Look for known vulnerabilities in what the program calls, if VULNDB answers
+	go run ./test/tools/vulns -db '$(VULNDB)' $(VULNCHECK) -tags $(TAGS) ./cmd/...
+
 .PHONY: ci
-ci: lint test ## What a change has to pass
+ci: lint vuln test ## What a change has to pass
 
 .PHONY: sbom
 sbom: build .tools/sbom ## Write bin/sbom.json: the modules that bin/etcd-ferry is made of (CycloneDX)
@@ -138,7 +144,7 @@ reproduce: ## Build what the Dockerfile builds, for each platform, twice, and co
 	done
 
 .PHONY: tools
-tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) $(LINT) spin browser ## Build etcd in all supported versions, object stores, a bad network, promtool, and the linter
+tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) $(VULNCHECK) $(LINT) spin browser ## Build etcd in all supported versions, object stores, a bad network, promtool, and the linter
 
 # All three programs of a version come from one run.
 .tools/etcd-%/etcd .tools/etcd-%/etcdctl .tools/etcd-%/etcdutl: test/tools/etcd-%/go.mod test/tools/etcd-%/go.sum
@@ -146,7 +152,7 @@ tools: $(ETCD_TOOLS) $(STORE_SERVERS) $(AZURITE) $(DEPLOY_TOOLS) $(LINT) spin br
 	CGO_ENABLED=0 go -C test/tools/etcd-$* build -trimpath -o '$(CURDIR)/.tools/etcd-$*/' tool
 	mv .tools/etcd-$*/server .tools/etcd-$*/etcd
 
-$(STORE_SERVERS): .tools/%: test/tools/%/go.mod test/tools/%/go.sum
+$(STORE_SERVERS) $(VULNCHECK): .tools/%: test/tools/%/go.mod test/tools/%/go.sum
 	CGO_ENABLED=0 go -C test/tools/$* build -trimpath -o '$(CURDIR)/$@' tool
 
 # What npm unpacks is years old, so it is touched.
