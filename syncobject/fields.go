@@ -150,7 +150,8 @@ func first(data []byte) (value, rest []byte) {
 		case c == '{' || c == '[':
 			depth++
 		case c == '}' || c == ']':
-			if depth--; depth == 0 {
+			depth--
+			if depth == 0 {
 				return data[:i+1], data[i+1:]
 			}
 		}
