@@ -6,7 +6,7 @@
 //	go test ./test/robust/sim                       the seeds of CI
 //	go test ./test/robust/sim -seed 4711            one of them, told as a story
 //	go test ./test/robust/sim -seed 4711 -shrink    without what it does not need
-//	go test ./test/robust/sim -seed 4711 -theme clocks   with other misfortunes: clocks, or sleep
+//	go test ./test/robust/sim -seed 4711 -theme clocks   with other misfortunes: clocks, sleep, gates or retreat
 //	make sim SEEDS=50000                            as many as one likes
 //
 // # A world

@@ -56,8 +56,10 @@ type Theme string
 // The themes.
 const (
 	AnyTheme Theme = ""
-	Clocks   Theme = "clocks" // as wrong as they may be, and set by up to an hour all the time
-	Sleep    Theme = "sleep"  // machines that are suspended again and again
+	Clocks   Theme = "clocks"  // as wrong as they may be, and set by up to an hour all the time
+	Sleep    Theme = "sleep"   // machines that are suspended again and again
+	Gates    Theme = "gates"   // that take long to start etcd, which crashes, and so does its sidecar
+	Retreat  Theme = "retreat" // hand-overs that are taken back, and copies that are not there then
 )
 
 // themes are what is drawn from instead.
@@ -65,6 +67,8 @@ var themes = map[Theme][]kind{
 	AnyTheme: kinds,
 	Clocks:   {{"wall jump", 5}, {"weather", 4}, {"outage", 3}},
 	Sleep:    {{"suspend", 6}, {"weather", 3}, {"outage", 2}, {"crash of the server", 1}},
+	Gates:    {{"crash of etcd", 6}, {"crash of the server", 6}, {"initiate", 2}, {"abort", 1}},
+	Retreat:  {{"abort", 4}, {"reclaim", 5}, {"crash of the copier", 5}, {"pause of the copier", 3}, {"weather", 4}},
 }
 
 const maxMisfortunes = 12

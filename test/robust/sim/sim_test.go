@@ -30,7 +30,7 @@ var (
 	logFlag    = flag.Bool("log", false, "print all that the product logs, with -seed")
 	shrinkFlag = flag.Bool("shrink", false, "leave out all misfortunes that a violation does not need, with -seed")
 	quietFlag  = flag.Bool("quiet", false, "nothing goes wrong")
-	themeFlag  = flag.String("theme", "", "what most misfortunes are about: `clocks or sleep`")
+	themeFlag  = flag.String("theme", "", "what most misfortunes are about: `clocks, sleep, gates or retreat`")
 	stepFlag   = flag.Uint64("step", 1, "seeds between two of one shard")
 )
 
@@ -160,7 +160,7 @@ func TestSeeds(t *testing.T) {
 		t.Skip("-seed is given")
 	}
 	began := time.Now()
-	all := runSeeds(t, *fromFlag, *seedsFlag, *shardsFlag, "-budget", budgetFlag.String())
+	all := runSeeds(t, *fromFlag, *seedsFlag, *shardsFlag, "-budget", budgetFlag.String(), "-theme", *themeFlag)
 	took := time.Since(began)
 	tally(t, all, took)
 	told := 0

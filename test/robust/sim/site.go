@@ -78,6 +78,9 @@ func newSite(w *world, name string) *site {
 	case w.set.Theme == Clocks:
 		s.rate = 1 + w.plan.rho // and others wait for a short time
 	}
+	if w.set.Theme == Gates {
+		s.lazy = 20 * second
+	}
 	s.box = &container{Store: mem.New(), site: s}
 	s.etcd = newEtcd(s)
 	return s
