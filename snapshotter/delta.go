@@ -47,6 +47,7 @@ func (s *Snapshotter) delta(ctx context.Context) (m snapshot.Manifest, err error
 	defer func() { s.progressed(err) }()
 	defer s.following(ctx)()
 	if m, err = s.storeSealed(ctx); err != nil {
+		_, _, _ = s.position(ctx) // what is behind grows meanwhile, and is told
 		return m, err
 	}
 	st, l, err := s.position(ctx)
