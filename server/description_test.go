@@ -16,6 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"sigs.k8s.io/yaml"
+
+	"github.com/etcd-ferry/etcd-ferry/copier"
+	"github.com/etcd-ferry/etcd-ferry/server/page"
+	"github.com/etcd-ferry/etcd-ferry/syncobject"
 )
 
 // description is an OpenAPI document that answers are held against.
@@ -265,6 +269,38 @@ func TestCheckNoticesWhatIsNotDescribed(t *testing.T) {
 		answer := &http.Response{StatusCode: broken.status, Header: http.Header{"Content-Type": {broken.kind}}}
 		if err := d.check(broken.method, broken.path, answer, []byte(broken.body)); (err == nil) != broken.good {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestCopyModeAnswersAsDescribed, before its hand-over has begun and in any state that
+// there is.
+func TestCopyModeAnswersAsDescribed(t *testing.T) {
+	c := NewCopyMode(copier.NewHandOver("b", copier.Container{}, copier.Container{}))
+	c.Name, c.Metrics = "b", MetricsHandler(prometheus.NewRegistry())
+	for path, want := range map[string]int{"/": 200, "/openapi.yaml": 200, "/livez": 200, "/metrics": 200, "/healthz": 503, "/copyop/status": 200} {
+		if r := checked(t, copyOpenAPI, c.Handler(), httptest.NewRequest(http.MethodGet, path, nil)); r.Code != want {
+			t.Errorf("%s: %d %s", path, r.Code, r.Body)
+		}
+	}
+	d := describedBy(t, copyOpenAPI)
+	for _, stage := range copier.Stages {
+		s := copier.Status{
+			State: stage, OperationID: "o", Generation: 2, SourcePhase: syncobject.Fenced, WaitSeconds: 1, DecidedBy: "source",
+			ThroughRevision: 7, Trouble: "some",
+		}
+		body, err := json.Marshal(s)
+		if err == nil {
+			err = d.valid("#/components/schemas/Status", body)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", stage, err)
+		}
+		if v := copyVerdict(s); v.Title == "" || v.Text == "" || v.Level == "" {
+			t.Errorf("%s: the page says %+v", stage, v)
+		}
+		if h := page.NewHandOver(c.asObject(s)); (stage == copier.Finished) != (h.Level == page.Quiet) {
+			t.Errorf("%s: the page says %s", stage, h.Title)
 		}
 	}
 }

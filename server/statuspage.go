@@ -27,7 +27,7 @@ func (d *Daemon) state(ctx context.Context) page.State {
 	values := valuesOf(d.Metrics)
 	s := page.State{
 		Now: time.Now(), Version: d.Version, Name: d.archive.String(), Kind: "server",
-		Backup: backup(<-stored, d.archive.String(), values), Etcd: etcdState(d.etcd.Endpoint(), values),
+		Backup: backup(<-stored, d.archive.String(), values), Etcd: &page.Etcd{Endpoint: d.etcd.Endpoint(), Revision: values.whole("etcd_ferry_etcd_revision")},
 		Verification: verification(values),
 		Links: []page.Link{
 			{Path: "/snapshots", Text: "Snapshots"}, {Path: "/metrics", Text: "Metrics"}, {Path: "/openapi.yaml", Text: "HTTP interface"},
@@ -46,7 +46,6 @@ func (d *Daemon) state(ctx context.Context) page.State {
 		}
 		s.Links = append(s.Links, page.Link{Path: "/copyop/status", Text: "Hand-over"}, page.Link{Path: "/owner", Text: "Owner"})
 	}
-	s.Notes = append(s.Notes, etcdNotes(s.Etcd)...)
 	s.Notes = append(s.Notes, backupNotes(s.Backup)...)
 	return s
 }
@@ -128,31 +127,6 @@ func electionNotes(e Status, l *page.Lease) []page.Note {
 			Level: page.Bad, Text: "The hand-over does not go on: " + o.Source.Error,
 			Advice: "It is tried again. To have etcd serve here again instead: etcd-ferry copyop abort",
 		})
-	}
-	return notes
-}
-
-func etcdState(endpoint string, v values) *page.Etcd {
-	e := &page.Etcd{
-		Endpoint: endpoint, Revision: v.whole("etcd_ferry_etcd_revision"), Size: v.whole("etcd_ferry_etcd_db_size_bytes"),
-		InUse: v.whole("etcd_ferry_etcd_db_in_use_bytes"), Quota: v.whole("etcd_ferry_etcd_quota_bytes"),
-	}
-	for _, alarm := range []string{"NOSPACE", "CORRUPT"} {
-		if v[`etcd_ferry_etcd_alarm{type="`+alarm+`"}`] > 0 {
-			e.Alarms = append(e.Alarms, alarm)
-		}
-	}
-	return e
-}
-
-func etcdNotes(e *page.Etcd) []page.Note {
-	var notes []page.Note
-	for _, alarm := range e.Alarms {
-		n := page.Note{Level: page.Bad, Text: "etcd has the alarm " + alarm + " and refuses writes."}
-		if alarm == "NOSPACE" {
-			n.Advice = "Compact and defragment it, then: etcdctl alarm disarm"
-		}
-		notes = append(notes, n)
 	}
 	return notes
 }

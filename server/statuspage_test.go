@@ -48,7 +48,7 @@ func TestPageTellsAHandOver(t *testing.T) {
 		w.wait(Snapshotting)
 		w.look("fenced", "Being handed over", "Hand-over in progress", "move-1", "waits for etcd-ferry copy to be started", "waits for the database to be read and stored")
 		w.wait(Ceded)
-		time.Sleep(2 * cededPolls * w.Timing.Poll)
+		sleep(t.Context(), 2*cededPolls*w.Timing.Poll)
 		w.look("decided", "Handed over: etcd does not serve here", "everything up to revision 100", "waits for a destination")
 		says(t, "reclaim", w.ask("POST", "/copyop/reclaim", ""), 200)
 		w.serving()
@@ -63,7 +63,7 @@ func TestPageTellsTrouble(t *testing.T) {
 		w.wait(Owner)
 		w.look("no etcd", "etcd may serve, and does not answer", "Connection refused.")
 		w.faults.set(cut)
-		time.Sleep(w.Timing.Poll * 2)
+		sleep(t.Context(), w.Timing.Poll*2)
 		w.look("cut off", "Needs attention", "the store cannot be reached", "etcd is stopped in")
 		w.wait(SelfFenced)
 		w.look("the lease is over", "etcd may not serve", "One good read is enough")
@@ -91,13 +91,13 @@ func TestManyLookersAskTheStoreOnce(t *testing.T) {
 		if n := s.Calls(storetest.List); n != 1 {
 			t.Errorf("it was listed %d times", n)
 		}
-		time.Sleep(overviewPause)
+		sleep(t.Context(), overviewPause)
 		plan = func(storetest.Call) storetest.Fault { return storetest.Fault{Err: errors.New("it is broken")} }
 		first := o.last().at
 		if g := o.of(t.Context(), a); g.err == nil || !g.at.Equal(first) || g.at.IsZero() {
 			t.Errorf("of a broken store: %v of %v", g.err, g.at)
 		}
-		time.Sleep(overviewPause)
+		sleep(t.Context(), overviewPause)
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		asked := o.asked

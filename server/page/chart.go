@@ -127,7 +127,7 @@ func (c *Chart) rate(ms []snapshot.Manifest) {
 	}
 	var path strings.Builder
 	fmt.Fprintf(&path, "M0 %d", rateHeight)
-	for i, n := range revisions {
+	for i, n := range &revisions {
 		fmt.Fprintf(&path, "V%dH%d", rateHeight-int(math.Round(rateHeight*n*perSecond/c.Fastest)), (i+1)*width/columns)
 	}
 	fmt.Fprintf(&path, "V%dZ", rateHeight)

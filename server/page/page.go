@@ -30,7 +30,7 @@ type Page struct {
 func New() *Page {
 	t := template.Must(template.New("page").Funcs(template.FuncMap{
 		"number": number, "bytes": bytes, "span": span, "seconds": seconds, "moment": moment, "day": day, "hour": hour, "clock": clock, "machine": machine,
-		"told": told, "rate": rate, "count": count, "short": short, "share": share,
+		"told": told, "rate": rate, "count": count, "short": short,
 		// What is in this program needs no escaping; each is there as its hash says.
 		"style":  func() template.CSS { return template.CSS(style) },
 		"script": func() template.JS { return template.JS(script) },

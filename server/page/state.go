@@ -170,9 +170,5 @@ type Verification struct {
 // Etcd is what is known of the etcd itself.
 type Etcd struct {
 	Endpoint string
-	Revision int64
-	Size     int64 // of the database, bytes; 0: not known
-	InUse    int64
-	Quota    int64
-	Alarms   []string
+	Revision int64 // when it was asked last; 0: not known
 }

@@ -112,10 +112,3 @@ func short(id string) string {
 	}
 	return id[:enough]
 }
-
-func share(part, whole int64) int {
-	if whole <= 0 {
-		return 0
-	}
-	return int(max(0, min(100, 100*part/whole)))
-}

@@ -52,6 +52,9 @@ type client struct {
 	answers *bufio.Reader
 }
 
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }
+
 // get asks for a path and returns the status, 0 if the connection has ended.
 func (c *client) get(path string) int {
 	if _, err := fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
@@ -153,11 +156,11 @@ func TestSlowCallersAreCutOff(t *testing.T) {
 				if _, err := io.WriteString(c, slow.says); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(slow.within - time.Second)
+				pass(slow.within - time.Second)
 				if n := testutil.ToFloat64(m.open); n != 1 {
 					t.Error("it was cut off early")
 				}
-				time.Sleep(2 * time.Second)
+				pass(2 * time.Second)
 				synctest.Wait()
 				if n := testutil.ToFloat64(m.open); n != 0 {
 					t.Errorf("it is there after %v", slow.within)
@@ -175,9 +178,9 @@ func TestIdleConnectionsEnd(t *testing.T) {
 			if status := c.get("/"); status != http.StatusOK {
 				t.Errorf("status %d", status)
 			}
-			time.Sleep(idleTimeout - time.Second)
+			pass(idleTimeout - time.Second)
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		synctest.Wait()
 		if n := testutil.ToFloat64(m.open); n != 0 {
 			t.Error("it is there still")
@@ -207,7 +210,7 @@ func TestCrowd(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 			return c
 		}
 		healthz := func() {
@@ -229,7 +232,7 @@ func TestCrowd(t *testing.T) {
 		if status := idle.get("/"); status != http.StatusOK {
 			t.Fatal(status)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		healthz()
 		here("who is silent for longer", silent, false)
 		here("who has asked for something", idle, true)

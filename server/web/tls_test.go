@@ -99,12 +99,12 @@ func TestBadFilesLeaveTheLastGoodOnesInUse(t *testing.T) {
 			f := newFiles(t)
 			f.put(cert, key, ca)
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(ca.Cert.NotBefore.Add(2 * time.Hour))) // virtual time begins earlier
+				pass(time.Until(ca.Cert.NotBefore.Add(2 * time.Hour))) // virtual time begins earlier
 				c := f.open()
 				serves := func(want string) {
 					t.Helper()
 					for range 3 {
-						time.Sleep(lookAgain)
+						pass(lookAgain)
 						if got := c.now().leaf.DNSNames[0]; got != want {
 							t.Errorf("it is %s, want %s", got, want)
 						}

@@ -47,10 +47,10 @@ func browse(m *testing.M) int {
 	}
 	allocator, done := chromedp.NewExecAllocator(context.Background(), options...)
 	defer done()
-	var end context.CancelFunc
-	browser, end = chromedp.NewContext(allocator)
+	started, end := chromedp.NewContext(allocator)
 	defer end()
-	if err := chromedp.Do(browser); err != nil {
+	browser = started
+	if err := chromedp.Do(started); err != nil {
 		fmt.Fprintln(os.Stderr, "Chromium does not start:", err)
 		return 1
 	}
@@ -120,7 +120,7 @@ func call[P, R any](c cdp.Command[P, R], params P) chromedp.Action[chromedp.Void
 
 // hear notes errors of the page's script, its console, and of loading.
 func (b *tab) hear(event any) {
-	complaint := ""
+	var complaint string
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
 		complaint = e.ExceptionDetails.Text

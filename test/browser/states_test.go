@@ -45,8 +45,8 @@ func serving() page.State {
 			Role: "Owner", Remaining: 114 * time.Second, Length: 2 * time.Minute, Known: true, Read: 6 * time.Second,
 			Owner: "a", Epoch: 3, Lineage: lineage, Member: "8e9e05c52164694d", Members: 3,
 		},
-		Etcd:         &page.Etcd{Endpoint: "http://127.0.0.1:2379", Revision: last.Last + 214, Size: 1_480 << 20, InUse: 611 << 20, Quota: 8 << 30},
-		Verification: &page.Verification{Known: true, Result: "ok", At: now.Add(-5 * time.Hour), Revision: last.Last - 90_000, Seconds: 41.2},
+		Etcd:         &page.Etcd{Endpoint: "http://127.0.0.1:2379", Revision: last.Last + 214},
+		Verification: &page.Verification{},
 		Backup: &page.Backup{
 			Where: "s3://etcd-a/main", Age: 4 * time.Second, Chart: page.NewChart(all, now), Recent: page.Recent(all),
 			Fulls: 22, Deltas: 6_480, Bytes: 5_800 << 20, Running: true, LagKnown: true, LagRevisions: 214, LagSeconds: 7.4, WaitingBytes: 18_200,
@@ -61,8 +61,11 @@ func serving() page.State {
 			o.Destination.Phase = syncobject.Finished
 		})),
 		Links: []page.Link{
-			{Path: "/snapshots", Text: "Snapshots"}, {Path: "/metrics", Text: "Metrics"}, {Path: "/openapi.yaml", Text: "HTTP interface"},
-			{Path: "/copyop/status", Text: "Hand-over"}, {Path: "/owner", Text: "Owner"},
+			{Path: "/snapshots", Text: "Snapshots"},
+			{Path: "/metrics", Text: "Metrics"},
+			{Path: "/openapi.yaml", Text: "HTTP interface"},
+			{Path: "/copyop/status", Text: "Hand-over"},
+			{Path: "/owner", Text: "Owner"},
 		},
 	}
 }
@@ -96,11 +99,9 @@ func trouble() page.State {
 	s.Lease.Reason = "the lease is over: the store has not been read for too long"
 	s.Notes = []page.Note{
 		{Level: page.Bad, Text: "The store cannot be read: s3://etcd-a/main: GetObject: operation error S3: GetObject, https response error StatusCode: 403, RequestID: 17A0F3C2D9B1E4A8, api error InvalidAccessKeyId: the access key id you provided does not exist in our records", Advice: "One good read is enough for etcd to be let in again. Repair the store, the network or the credential."},
-		{Level: page.Bad, Text: "etcd has the alarm NOSPACE and refuses writes.", Advice: "Compact and defragment it, then: etcdctl alarm disarm"},
+		{Level: page.Bad, Text: "The backup has made no progress for three delta periods.", Advice: "The log says why."},
 		{Level: page.Wait, Text: "2 of the stored snapshots are damaged.", Advice: "Take a full now."},
 	}
-	s.Etcd.Alarms, s.Etcd.Size = []string{"NOSPACE"}, 8<<30
-	s.Verification = &page.Verification{}
 	s.Backup.Stalled, s.Backup.FullDue = true, true
 	s.Backup.Error = "the store has not answered in time"
 	s.Backup.Age = 9 * time.Minute
@@ -133,6 +134,7 @@ func copying() page.State {
 	}
 }
 
+// verifying is what a verify mode shows whose last one was well.
 func verifying() page.State {
 	return page.State{
 		Now: now, Version: "v0.1.0", Name: "s3://etcd-a/main", Kind: "verify",

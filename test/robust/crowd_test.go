@@ -27,7 +27,7 @@ const (
 	callers = 10_000
 	// atOnce of them come every arrival.
 	atOnce  = 50
-	arrival = 40 * time.Millisecond
+	arrival = 25 * time.Millisecond
 	// sidecarMemory bounds what it may hold however many call: bytes.
 	sidecarMemory = 256 << 20
 	// prompt is within what /healthz has to answer, and late what a machine that is busy

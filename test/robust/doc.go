@@ -63,6 +63,9 @@
 //	44 names from outside            test/e2e: TestForeignNames; store/cloud: TestForeignNamesAreIgnoredAndCounted
 //	45 secrets                       test/e2e: TestCanary, TestCanaryOfAHandOver
 //	46 others named etcd             TestRow46OthersNamedEtcd; pkg/etcd/fence: TestNotOurs, TestReusedID, TestOtherUser
+//	47 rotation under load           test/robust: TestRow47Rotation; server/web: TestBadFilesLeaveTheLastGoodOnesInUse,
+//	                                 TestWhoIsNoLongerTrustedLosesItsConnectionsRights; store/s3: TestCredentialsMoveToAnotherServer
+//	48 10,000 callers, a gigabyte    test/robust: TestRow48Crowd; server/web: TestCrowd, TestSlowCallersAreCutOff
 //
 // The watchdog of a sidecar that stands still is TestWatchdog. The points at which
 // processes are killed are listed in pkg/crashpoint.
