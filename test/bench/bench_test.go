@@ -5,24 +5,23 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/etcd-ferry/etcd-ferry/test/proc"
 )
 
 // ferry builds the program once a benchmark and returns its path.
 func ferry(b *testing.B) string {
 	b.Helper()
-	bin := filepath.Join(b.TempDir(), "etcd-ferry")
-	cmd := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-o", bin, "../../cmd/etcd-ferry")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("build: %v\n%s", err, out)
+	b.Setenv("CGO_ENABLED", "0") // as it is shipped
+	bin, err := proc.Build(b.TempDir(), "etcd-ferry")
+	if err != nil {
+		b.Fatal(err)
 	}
 	return bin
 }

@@ -16,20 +16,11 @@ import (
 // binary is the program under test.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "etcd-ferry-deploy-")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "etcd-ferry")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../cmd/etcd-ferry").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(proc.Main(m, func(dir string) (err error) {
+		binary, err = proc.Build(dir, "etcd-ferry")
+		return err
+	}))
 }
 
 // ferry returns a command of ours. It has no variables but those given.

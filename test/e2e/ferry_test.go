@@ -4,15 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/etcd-ferry/etcd-ferry/test/etcdtest"
+	"github.com/etcd-ferry/etcd-ferry/test/proc"
 )
 
 // runTimeout ends a command that hangs.
@@ -20,21 +19,11 @@ const runTimeout = 2 * time.Minute
 
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "etcd-ferry-e2e-")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "etcd-ferry")
-	build := exec.Command("go", "build", "-ldflags", "-X main.version=v0.0.0-e2e", "-o", binary, "../../cmd/etcd-ferry")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-		return 1
-	}
-	return m.Run()
+func TestMain(m *testing.M) {
+	os.Exit(proc.Main(m, func(dir string) (err error) {
+		binary, err = proc.Build(dir, "etcd-ferry", "-ldflags", "-X main.version=v0.0.0-e2e")
+		return err
+	}))
 }
 
 // outcome is how a command line ended.

@@ -10,14 +10,15 @@ import (
 	"testing"
 
 	"github.com/etcd-ferry/etcd-ferry/test/etcdtest"
+	"github.com/etcd-ferry/etcd-ferry/test/proc"
 )
 
 // ferry builds the program and returns its path.
 func ferry(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "etcd-ferry")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "../../cmd/etcd-ferry").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	bin, err := proc.Build(t.TempDir(), "etcd-ferry")
+	if err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }

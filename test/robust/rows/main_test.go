@@ -4,11 +4,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"testing"
 	"time"
+
+	"github.com/etcd-ferry/etcd-ferry/test/proc"
 )
 
 // atOnce is how many tests run side by side unless -parallel says otherwise. They
@@ -19,29 +18,19 @@ const atOnce = 4
 // can be told to die.
 var binary, mortal string
 
-func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
-
-func buildAndRun(m *testing.M) int {
+func TestMain(m *testing.M) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
 		_ = flag.Set("test.parallel", fmt.Sprint(atOnce))
 	}
-	dir, err := os.MkdirTemp("", "etcd-ferry-rows-")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
-	binary, mortal = filepath.Join(dir, "etcd-ferry"), filepath.Join(dir, "mortal")
-	for _, args := range [][]string{{"-o", binary}, {"-tags=crashpoints", "-o", mortal}} {
-		build := exec.Command("go", slices.Concat([]string{"build"}, args, []string{"../../../cmd/etcd-ferry"})...)
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
-			return 1
+	os.Exit(proc.Main(m, func(dir string) (err error) {
+		if binary, err = proc.Build(dir, "etcd-ferry"); err == nil {
+			mortal, err = proc.Build(dir, "mortal", "-tags=crashpoints")
 		}
-	}
-	return m.Run()
+		return err
+	}))
 }
 
 // patience is how long anything may take that must happen in the end.
