@@ -126,6 +126,7 @@ func wantRealMetrics(t *testing.T, page string) {
 	m.handOver()
 	m.snapshotter()
 	m.verification()
+	m.web()
 	m.store("destination", nil)
 	families, err := m.registry.Gather()
 	if err != nil {
