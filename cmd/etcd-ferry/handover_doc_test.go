@@ -128,6 +128,7 @@ func wantRealMetrics(t *testing.T, page string) {
 	m.etcd()
 	m.defrag()
 	m.verification()
+	m.web()
 	m.store("destination", nil)
 	families, err := m.registry.Gather()
 	if err != nil {

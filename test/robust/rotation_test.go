@@ -24,7 +24,7 @@ const (
 	// What startSidecar gives as lease, time for a read, and poll period.
 	leaseGiven, readGiven, pollGiven = 40 * time.Second, 3 * time.Second, 200 * time.Millisecond
 	// filled is what etcd holds: that of several rounds of parts, which take seconds on the line.
-	filled        = 64 << 20
+	filled        = 48 << 20
 	kilobytesEach = 2000 // a second, of each connection
 )
 
