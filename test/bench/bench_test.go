@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"slices"

@@ -115,6 +115,7 @@ func wantOneFinal(t *testing.T, a *deployment, o syncobject.Object) {
 // is backed up where the history ended. The writers on a go on beside those on b.
 func goesOn(t *testing.T, onA *crowd, a, b *deployment) {
 	t.Helper()
+	a.wantDown() // until then members of a cluster answer reads
 	onB := writeTo(t, b.takeOver())
 	onB.more(t, 100)
 	onA.stop()
