@@ -24,8 +24,8 @@ import (
 // patience is how long anything may take that a browser does.
 const patience = time.Minute
 
-// browser is the one that all tests have tabs in.
-var browser context.Context
+// newTab is one of the browser that all tests share.
+var newTab func() (context.Context, context.CancelFunc)
 
 func TestMain(m *testing.M) { os.Exit(browse(m)) }
 
@@ -49,7 +49,7 @@ func browse(m *testing.M) int {
 	defer done()
 	started, end := chromedp.NewContext(allocator)
 	defer end()
-	browser = started
+	newTab = func() (context.Context, context.CancelFunc) { return chromedp.NewContext(started) }
 	if err := chromedp.Do(started); err != nil {
 		fmt.Fprintln(os.Stderr, "Chromium does not start:", err)
 		return 1
@@ -83,7 +83,7 @@ type tab struct {
 
 func open(t *testing.T, v view, url string) *tab {
 	t.Helper()
-	ctx, closeTab := chromedp.NewContext(browser)
+	ctx, closeTab := newTab()
 	b := &tab{t: t, ctx: ctx}
 	t.Cleanup(func() {
 		closeTab()
