@@ -27,7 +27,7 @@ func (d *Daemon) state(ctx context.Context) page.State {
 	values := valuesOf(d.Metrics)
 	s := page.State{
 		Now: time.Now(), Version: d.Version, Name: d.archive.String(), Kind: "server",
-		Backup: backup(<-stored, d.archive.String(), values), Etcd: &page.Etcd{Endpoint: d.etcd.Endpoint(), Revision: values.whole("etcd_ferry_etcd_revision")},
+		Backup: backup(<-stored, d.archive.String(), values), Etcd: etcdState(d.etcd.Endpoint(), values),
 		Verification: verification(values),
 		Links: []page.Link{
 			{Path: "/snapshots", Text: "Snapshots"}, {Path: "/metrics", Text: "Metrics"}, {Path: "/openapi.yaml", Text: "HTTP interface"},
@@ -46,6 +46,7 @@ func (d *Daemon) state(ctx context.Context) page.State {
 		}
 		s.Links = append(s.Links, page.Link{Path: "/copyop/status", Text: "Hand-over"}, page.Link{Path: "/owner", Text: "Owner"})
 	}
+	s.Notes = append(s.Notes, etcdNotes(s.Etcd)...)
 	s.Notes = append(s.Notes, backupNotes(s.Backup)...)
 	return s
 }
@@ -131,10 +132,37 @@ func electionNotes(e Status, l *page.Lease) []page.Note {
 	return notes
 }
 
+func etcdState(endpoint string, v values) *page.Etcd {
+	e := &page.Etcd{
+		Endpoint: endpoint, Revision: v.whole("etcd_ferry_etcd_revision"), Size: v.whole("etcd_ferry_etcd_database_bytes"),
+		InUse: v.whole("etcd_ferry_etcd_database_in_use_bytes"), Quota: v.whole("etcd_ferry_etcd_quota_bytes"),
+	}
+	for _, alarm := range []string{"nospace", "corrupt"} {
+		if v[`etcd_ferry_etcd_alarm{type="`+alarm+`"}`] > 0 {
+			e.Alarms = append(e.Alarms, strings.ToUpper(alarm))
+		}
+	}
+	return e
+}
+
+func etcdNotes(e *page.Etcd) []page.Note {
+	var notes []page.Note
+	for _, alarm := range e.Alarms {
+		n := page.Note{Level: page.Bad, Text: "etcd has raised the alarm " + alarm + "."}
+		if alarm == "NOSPACE" {
+			n.Advice = "It refuses writes. Compact and defragment it, or raise its quota; then: etcdctl alarm disarm"
+		} else {
+			n.Advice = "Members hold different data. Do not restart them all; see operations.md."
+		}
+		notes = append(notes, n)
+	}
+	return notes
+}
+
 func backup(s glance, where string, v values) *page.Backup {
 	now := time.Now()
 	b := &page.Backup{
-		Where: where, Chart: page.NewChart(s.Manifests, now), Recent: page.Recent(s.Manifests), Damaged: len(s.Problems), Strays: len(s.Strays),
+		Where: where, Chart: page.NewChart(s.Manifests, now), Recent: page.Recent(s.Manifests), Damaged: len(s.Problems),
 		Running: v["etcd_ferry_backup_running"] > 0, LagSeconds: v["etcd_ferry_lag_seconds"], LagRevisions: v.whole("etcd_ferry_lag_revisions"),
 		WaitingBytes: v.whole("etcd_ferry_waiting_bytes"), Stalled: v["etcd_ferry_stalled"] > 0,
 		FullDue: v[`etcd_ferry_snapshot_required{kind="full"}`] > 0, DeltaDue: v[`etcd_ferry_snapshot_required{kind="delta"}`] > 0,

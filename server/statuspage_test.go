@@ -14,6 +14,7 @@ import (
 
 	"github.com/etcd-ferry/etcd-ferry/pkg/archive"
 	"github.com/etcd-ferry/etcd-ferry/pkg/etcd"
+	"github.com/etcd-ferry/etcd-ferry/server/page"
 	"github.com/etcd-ferry/etcd-ferry/store/mem"
 	"github.com/etcd-ferry/etcd-ferry/store/storetest"
 )
@@ -124,5 +125,29 @@ func TestValuesAreThoseOfMetrics(t *testing.T) {
 	}
 	if v := valuesOf(http.NotFoundHandler()); len(v) != 0 {
 		t.Errorf("of another handler: %v", v)
+	}
+}
+
+// TestPageShowsTheRoomOfEtcd with the metrics that etcd's client has.
+func TestPageShowsTheRoomOfEtcd(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	etcd.NewMetrics(reg)
+	v := valuesOf(MetricsHandler(reg))
+	for _, name := range []string{
+		"etcd_ferry_etcd_database_bytes", "etcd_ferry_etcd_database_in_use_bytes", "etcd_ferry_etcd_quota_bytes",
+		`etcd_ferry_etcd_alarm{type="nospace"}`, `etcd_ferry_etcd_alarm{type="corrupt"}`,
+	} {
+		if _, there := v[name]; !there {
+			t.Errorf("there is no metric %s", name)
+		}
+		v[name] = 1
+	}
+	v["etcd_ferry_etcd_database_bytes"], v["etcd_ferry_etcd_quota_bytes"] = 90, 100
+	e := etcdState("here", v)
+	if e.Share() != 90 || e.Level() != page.Wait || e.InUse != 1 || len(e.Alarms) != 2 {
+		t.Errorf("%+v", e)
+	}
+	if notes := etcdNotes(e); len(notes) != 2 || !strings.Contains(notes[0].Advice, "alarm disarm") {
+		t.Errorf("%+v", notes)
 	}
 }

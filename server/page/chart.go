@@ -154,7 +154,7 @@ func Recent(all []snapshot.Manifest) []Snapshot {
 	var recent []Snapshot
 	for _, m := range ms[:min(len(ms), recentShown)] {
 		recent = append(recent, Snapshot{
-			Kind: string(m.Kind), Final: m.Final, Time: m.Time, First: m.First, Last: m.Last, Size: m.StoredSize, Events: m.Events,
+			Kind: string(m.Kind), Final: m.Final, Time: m.Time, First: m.First, Last: m.Last, Size: m.StoredSize,
 		})
 	}
 	return recent

@@ -130,7 +130,7 @@ type Backup struct {
 
 	Fulls, Deltas     int
 	Bytes             int64 // of all of them, stored
-	Damaged, Strays   int
+	Damaged           int
 	Running           bool // this process backs up
 	LagKnown          bool
 	LagSeconds        float64
@@ -155,7 +155,6 @@ type Snapshot struct {
 	Time        time.Time
 	First, Last int64
 	Size        int64
-	Events      int64
 }
 
 // Verification is what the last one has found.
@@ -167,8 +166,31 @@ type Verification struct {
 	Seconds  float64
 }
 
-// Etcd is what is known of the etcd itself.
+// Etcd is what is known of the etcd itself, from when it was asked last.
 type Etcd struct {
 	Endpoint string
-	Revision int64 // when it was asked last; 0: not known
+	Revision int64 // 0: not known
+	Size     int64 // of the database, bytes; 0: not known
+	InUse    int64 // bytes of it
+	Quota    int64 // bytes; 0: not known
+	Alarms   []string
+}
+
+// Share is how much of the quota is used, in per cent.
+func (e Etcd) Share() int {
+	if e.Quota <= 0 {
+		return 0
+	}
+	return int(min(100, 100*e.Size/e.Quota))
+}
+
+// Level says whether the quota will do.
+func (e Etcd) Level() Level {
+	switch {
+	case e.Share() >= 95:
+		return Bad
+	case e.Share() >= 80:
+		return Wait
+	}
+	return Good
 }

@@ -45,7 +45,7 @@ func serving() page.State {
 			Role: "Owner", Remaining: 114 * time.Second, Length: 2 * time.Minute, Known: true, Read: 6 * time.Second,
 			Owner: "a", Epoch: 3, Lineage: lineage, Member: "8e9e05c52164694d", Members: 3,
 		},
-		Etcd:         &page.Etcd{Endpoint: "http://127.0.0.1:2379", Revision: last.Last + 214},
+		Etcd:         &page.Etcd{Endpoint: "http://127.0.0.1:2379", Revision: last.Last + 214, Size: 1_480 << 20, InUse: 611 << 20, Quota: 8 << 30},
 		Verification: &page.Verification{},
 		Backup: &page.Backup{
 			Where: "s3://etcd-a/main", Age: 4 * time.Second, Chart: page.NewChart(all, now), Recent: page.Recent(all),
