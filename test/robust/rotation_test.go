@@ -83,6 +83,7 @@ func TestRow47Rotation(t *testing.T) {
 		"--tls-cert="+m.path("server.pem"), "--tls-key="+m.path("server-key.pem"), "--tls-client-ca="+m.path("clients.pem"),
 		"--tls-allowed-san=flow.example", "--auth-token-file="+m.path("token"))
 	s.until("the first full is stored", func() bool { return s.value(`etcd_ferry_snapshots_total{kind="full",result="ok"}`) == 1 })
+	s.until("the lease is told", func() bool { return s.value("etcd_ferry_lease_remaining_seconds") > 0 })
 	watched := s.watchLease()
 
 	heal := toxi.Suffer(t, toStore, storeservers.Toxic{Type: "bandwidth", Stream: "upstream", Attributes: map[string]int64{"rate": kilobytesEach}})
