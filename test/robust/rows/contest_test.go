@@ -115,7 +115,10 @@ func TestRow17ReclaimBeforeCommit(t *testing.T) {
 	source.Store = across
 	b := newDeployment(t, "b", newFolder(t), 1)
 	copying := source.copyTo("b", b.Store)
-	eventually(t, "b copies", func() bool { return a.Store.object(t).Destination.ID == "b" })
+	eventually(t, "b copies", func() bool {
+		begun, err := b.Store.direct.List(t.Context(), "snapshots/")
+		return err == nil && len(begun) > 0
+	})
 	reclaim := begin(t, "copyop", "reclaim", "--server", a.members[0].url(""), "--yes", "-o", "json").want(0)
 	if !strings.Contains(reclaim.stdout.String(), `"Aborted"`) {
 		t.Error(reclaim.stdout.String())
