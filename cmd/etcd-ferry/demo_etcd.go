@@ -86,6 +86,7 @@ func (c *demoEtcdCommand) config() *embed.Config {
 	e.ListenPeerUrls, e.AdvertisePeerUrls = free, free
 	e.InitialCluster = e.InitialClusterFromName(e.Name)
 	e.EnableGRPCGateway = false
+	e.TickMs, e.ElectionMs = 20, 100 // as in deploy/kustomize/base
 	e.LogLevel = "warn"
 	return e
 }
