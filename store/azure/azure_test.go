@@ -262,6 +262,17 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A listing that is not whole is an error, and never an empty one.
+func TestForgedListings(t *testing.T) {
+	for _, blobs := range []string{"", "<Blobs><Blob></Blob></Blobs>", "<Blobs><Blob><Name>a</Name></Blob></Blobs>", "<Blobs><Blob><Properties/></Blob></Blobs>"} {
+		cfg := azure.Config{Container: "c", CredentialsDir: credentials(t, "storageAccount", "a", "storageKey", "a2V5")}
+		cfg.Endpoint = storetest.Answering(t, http.StatusOK, header("Content-Type: application/xml"), "<EnumerationResults>"+blobs+"</EnumerationResults>")
+		if infos, err := open(t, cfg).List(t.Context(), ""); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %+v, %v", blobs, infos, err)
+		}
+	}
+}
+
 // Create holds some blocks, not the object.
 func TestMemory(t *testing.T) {
 	const size = 256 << 20

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -65,6 +66,9 @@ func (d *driver) blob(name string) (*blockblob.Client, error) {
 	return c.NewBlockBlobClient(name), nil
 }
 
+// errListing is no proof that anything is absent.
+var errListing = errors.New("the server's listing lacks what every blob has")
+
 // List implements cloud.Driver.
 func (d *driver) List(ctx context.Context, prefix string) (infos []store.Info, err error) {
 	c, err := d.container()
@@ -79,7 +83,13 @@ func (d *driver) List(ctx context.Context, prefix string) (infos []store.Info, e
 		if err != nil {
 			return nil, err
 		}
+		if page.Segment == nil {
+			return nil, errListing
+		}
 		for _, item := range page.Segment.BlobItems {
+			if item == nil || item.Name == nil || item.Properties == nil {
+				return nil, errListing
+			}
 			if p := item.Properties; whole(p.CopyStatus) {
 				infos = append(infos, infoOf(*item.Name, p.ContentLength, p.LastModified, p.ETag))
 			}
