@@ -25,6 +25,9 @@ const (
 	// cededPolls is how many poll periods lie between two reads when there is
 	// nothing to lose.
 	cededPolls = 3
+	// frozenPolls is how many reads there are in a poll period while etcd refuses
+	// writes, and answers reads until the decision is seen.
+	frozenPolls = 10
 )
 
 // state is a state of HANDOVER §8. It returns the next one when it is left, nil
@@ -131,9 +134,14 @@ func (e *Election) poll(ctx context.Context) error {
 // pause waits for the next read.
 func (e *Election) pause(ctx context.Context) {
 	period := e.Timing.Poll
-	if r := e.Status().Role; r == Ceded {
+	e.mu.Lock()
+	switch {
+	case e.role == Ceded:
 		period *= cededPolls
+	case e.frozen:
+		period /= frozenPolls
 	}
+	e.mu.Unlock()
 	t := time.NewTimer(period*9/10 + time.Duration(e.Rand()*float64(period/5)))
 	defer t.Stop()
 	select {
@@ -245,6 +253,9 @@ func (e *Election) become(role Role, reason error, frozen bool) {
 	defer e.mu.Unlock()
 	if e.role != role {
 		e.Log.Info("role", "role", role, "before", e.role, "reason", reason)
+	}
+	if frozen && !e.frozen {
+		e.askNow() // and soon again, see pause
 	}
 	e.role, e.reason, e.open, e.frozen = role, reason, false, frozen
 	e.Metrics.role(role)
