@@ -1,4 +1,4 @@
-// Package certs makes certificates for tests that rotate them.
+// Package certs makes certificates for tests.
 package certs
 
 import (
