@@ -89,19 +89,12 @@ func (r *handing) hindered(o syncobject.Object, adoptions archive.Adoptions) err
 // that they do, and then look for what is written here: so at least one of the two
 // yields. This one takes its claim back.
 func (r *handing) stillFree(ctx context.Context) error {
-	var claimed error
-	err := r.persist(ctx, "look at one's own object", func(ctx context.Context) error {
-		own, err := readOr(ctx, r.Read, r.own)
-		if err == nil && own.Pending() && own.Status != syncobject.Done {
-			claimed = fmt.Errorf("%w: %s has just been claimed by %q: finish or abort that first", syncobject.ErrConflict, r.to.Archive, own.Destination.ID)
-		}
-		return err
-	})
+	err := r.persist(ctx, "look at one's own object", r.claimed)
 	switch {
+	case errors.Is(err, syncobject.ErrConflict):
+		return r.yield(ctx, err)
 	case err != nil:
 		return err
-	case claimed != nil:
-		return r.yield(ctx, claimed)
 	case r.away: // a server of this deployment knows that it was
 		return nil
 	}
@@ -115,6 +108,15 @@ func (r *handing) stillFree(ctx context.Context) error {
 	}
 	return r.yield(ctx, fmt.Errorf("%w: in %s a server was started before this copy, and has begun a history of its own (members %q): "+
 		"stop it, and begin again with an empty container", syncobject.ErrConflict, r.to.Archive, members))
+}
+
+// claimed says who has claimed one's own container.
+func (r *handing) claimed(ctx context.Context) error {
+	own, err := readOr(ctx, r.Read, r.own)
+	if err == nil && own.Pending() && own.Status != syncobject.Done {
+		err = fmt.Errorf("%w: %s has just been claimed by %q: finish or abort that first", syncobject.ErrConflict, r.to.Archive, own.Destination.ID)
+	}
+	return err
 }
 
 // unsettled says why the source's container is nobody's yet: what is handed over to
@@ -137,18 +139,11 @@ func (r *handing) sourceIsSettled(ctx context.Context) error {
 	if r.object.Status != syncobject.Initial {
 		return nil
 	}
-	var unsettled error
-	err := r.persist(ctx, "look at the source's container", func(ctx context.Context) error {
-		err := r.unsettled(ctx)
-		if errors.Is(err, syncobject.ErrConflict) {
-			unsettled, err = err, nil
-		}
-		return err
-	})
-	if err != nil || unsettled == nil {
-		return err
+	err := r.persist(ctx, "look at the source's container", r.unsettled)
+	if errors.Is(err, syncobject.ErrConflict) {
+		return r.yield(ctx, err)
 	}
-	return r.yield(ctx, unsettled)
+	return err
 }
 
 // yield takes one's own claim back, for the reason why. What is decided only an
