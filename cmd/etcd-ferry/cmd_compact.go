@@ -80,7 +80,7 @@ func (c *compactCommand) run(ctx context.Context, e *env) error {
 	}
 	plan, err := restorer.NewCompactPlan(listing)
 	if err != nil {
-		return err
+		return unsound(err)
 	}
 	if err := c.checkSecrecy(plan.Chain); err != nil {
 		return err

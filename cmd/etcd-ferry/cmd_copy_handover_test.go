@@ -248,7 +248,7 @@ func TestRestoreWaitsForTheHandOver(t *testing.T) {
 	}
 }
 
-func TestRestoreOfNothingSoundSaysWhereToLook(t *testing.T) {
+func TestNothingSoundSaysWhereToLook(t *testing.T) {
 	o := newOrigin(t)
 	manifests, err := filepath.Glob(filepath.Join(o.dir, "*", "full-*.json"))
 	if err != nil || len(manifests) != 1 {
@@ -258,9 +258,11 @@ func TestRestoreOfNothingSoundSaysWhereToLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := filepath.Join(t.TempDir(), "data")
-	got := runLine(t.Context(), "restore", "--store", "file://"+o.dir, "--data-dir", to)
-	if got.code != 8 || !strings.Contains(got.stderr, "etcd-ferry verify") {
-		t.Errorf("exit code %d: %s", got.code, got.stderr)
+	for _, args := range [][]string{{"restore", "--data-dir", to}, {"compact"}} {
+		got := runLine(t.Context(), append(args, "--store", "file://"+o.dir)...)
+		if got.code != 8 || !strings.Contains(got.stderr, "etcd-ferry verify") {
+			t.Errorf("%s: exit code %d: %s", args[0], got.code, got.stderr)
+		}
 	}
 	if _, err := os.Stat(to); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the data dir: %v", err)

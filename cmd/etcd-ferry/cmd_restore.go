@@ -107,11 +107,8 @@ func (c *restoreCommand) run(ctx context.Context, e *env) error {
 		return err
 	}
 	plan, err := restorer.NewPlan(listing, c.options)
-	if errors.Is(err, archive.ErrCorrupt) {
-		return fmt.Errorf("%w: nothing was restored; see what is stored, and what is wrong with it: etcd-ferry verify", err)
-	}
 	if err != nil {
-		return err
+		return unsound(err)
 	}
 	if c.dryRun {
 		return c.output.print(e.out, planned{plan})
@@ -218,4 +215,12 @@ func startLine(dataDir string, o restorer.Options) string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// unsound says where to look when err is that nothing sound is stored.
+func unsound(err error) error {
+	if errors.Is(err, archive.ErrCorrupt) {
+		err = fmt.Errorf("%w: nothing was done; see what is stored, and what is wrong with it: etcd-ferry verify", err)
+	}
+	return err
 }
