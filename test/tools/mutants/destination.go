@@ -52,6 +52,27 @@ func ofDestination() []mutant {
 			[]string{"TestNewerThanWhatIsNamed"},
 		},
 		{
+			"what is being handed over is claimed", "§8, I8: its new owner is kept out, and nobody serves",
+			"copier/handover_past.go",
+			[]edit{{"if _, err := adoptions.Current(); errors.Is(err, archive.ErrAdopting) {", "if _, err := adoptions.Current(); false && errors.Is(err, archive.ErrAdopting) {"}},
+			"./copier",
+			[]string{"TestClaimOfWhatIsBeingHandedOver"},
+		},
+		{
+			"begins in a container that was just claimed", "§8, I8: the other one of the two does not look either",
+			"copier/handover_past.go",
+			[]edit{{"if err == nil && own.Pending() && own.Status != syncobject.Done {", "if false {"}},
+			"./copier",
+			[]string{"TestOwnContainerIsClaimedMeanwhile"},
+		},
+		{
+			"the wait is read as rarely as all else", "§8: nobody serves for half a poll period more",
+			"copier/handover_wait.go",
+			[]edit{{"return min(max(r.waited(), r.Poll)/10, r.Poll)", "return r.Poll"}},
+			"./copier",
+			[]string{"TestDecisionIsSeenSoon"},
+		},
+		{
 			"paused copy settles again", "§8, I1: a run that was overtaken goes on after the commit of another",
 			"copier/handover_commit.go",
 			[]edit{{"if !mine { //", "if false && !mine { //"}},

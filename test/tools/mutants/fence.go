@@ -96,6 +96,13 @@ func ofFence() []mutant {
 			[]string{"TestOthersThawWhatTheyHaveNotFrozen"},
 		},
 		{
+			"a frozen member takes its time", "§6: it answers reads for a whole poll period after the decision",
+			"server/election_run.go",
+			[]edit{{"e.askNow() // and soon again, see pause", ""}},
+			"./server",
+			[]string{"TestFrozenMemberSeesTheDecisionSoon"},
+		},
+		{
 			"frozen by NOSPACE", "§6: deletes go through the fence",
 			"pkg/etcd/raftfence.go",
 			[]edit{{"etcdserverpb.AlarmType_CORRUPT", "etcdserverpb.AlarmType_NOSPACE"}},
